@@ -1,0 +1,61 @@
+"""Options: one frozen value that says how work is done; passed down, never looked up below.
+
+What it does not do: decide what is stored. Nothing in here reaches a document, save the defaults for new arrays.
+
+`terrazzo.config` is the context value it is read from, once, when something is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["Durability", "Limits", "Options"]
+
+Durability = Literal["fsync", "rename", "none"]
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What hostile metadata may ask for at most; raise them for data that you trust."""
+
+    chunk_nbytes: int = 2 << 30
+    metadata_nbytes: int = 64 * MIB
+    index_entries: int = 1 << 26
+    ndim: int = 64
+    depth: int = 64
+
+
+def _cpu_count() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How work is done.
+
+    threads: threads of the kernel for one call.
+    memory: bytes that one call may use beyond its output.
+    durability: "fsync" (durable when the call returns), "rename" (atomic, durable after `sync()`), "none" (scratch).
+    strict: refuse what could corrupt or mislead (True), or warn where the values are still certain (False).
+    index_cache_nbytes: bytes of decoded shard indexes an array may keep.
+    immutable: shards are known not to change: skip the look that validates a cached index.
+    write_empty_chunks: store chunks that hold nothing but the fill value.
+    missing: what an absent chunk means: "fill" or "error".
+    """
+
+    threads: int = field(default_factory=_cpu_count)
+    memory: int = 64 * MIB
+    durability: Durability = "fsync"
+    strict: bool = True
+    index_cache_nbytes: int = 64 * MIB
+    immutable: bool = False
+    write_empty_chunks: bool = False
+    missing: Literal["fill", "error"] = "fill"
+    limits: Limits = field(default_factory=Limits)
