@@ -1,0 +1,68 @@
+# One word for each thing a contributor does. Every target works from a clean clone: it makes what it needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PEERS := .venv-peers
+WHEELS := build/wheels
+PY := $(VENV)/bin/python
+CARGO := cargo
+MANIFEST := --manifest-path kernel/Cargo.toml --locked
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help venv build check rust unit test wheel peers interop demo bench docs fixtures clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## ?/  make \1	/' | expand -t 18
+
+venv: $(VENV)/.installed  ## the locked development environment, in .venv
+$(VENV)/.installed: requirements/dev.txt
+	python=$$(tools/find-python 3.11) && "$$python" -m venv --clear $(VENV)
+	$(PY) -m pip install --quiet --requirement requirements/dev.txt
+	touch $@
+
+build: $(VENV)/.installed  ## compile the kernel and install terrazzo into .venv, editable
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(PY) -m maturin develop --release --locked --quiet
+
+check: build  ## linters and types, Python and Rust
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(CARGO) fmt --manifest-path kernel/Cargo.toml --check
+	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) clippy $(MANIFEST) --all-targets --quiet -- -D warnings
+
+rust: $(VENV)/.installed  ## the kernel's own tests
+	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) test $(MANIFEST) --release
+
+unit: build  ## the Python tests
+	$(PY) -m pytest
+
+test: check unit rust interop  ## everything that has to hold before a change lands
+
+wheel: $(VENV)/.installed  ## a wheel for this platform, any Python from 3.11, in build/wheels
+	rm -rf $(WHEELS)
+	$(PY) -m maturin build --release --locked --quiet --compatibility linux --out $(WHEELS)
+
+peers: wheel  ## the other Zarr libraries, pinned, in .venv-peers, with our wheel beside them
+	tools/peers $(PEERS) $(WHEELS)
+
+interop: wheel  ## read what the other libraries write, and the other way round
+	tools/peers $(PEERS) $(WHEELS) -m pytest tests/interop
+
+demo: build  ## a real volume: write shards, look at them, read them back
+	$(PY) examples/demo.py
+
+bench: wheel  ## measure beside the other libraries
+	tools/peers $(PEERS) $(WHEELS) bench/run.py
+
+docs: build  ## run every example of the pages in docs/
+	$(PY) -m pytest --doctest-glob='*.md' docs README.md
+
+fixtures: wheel  ## write tests/fixtures/data again, with the pinned writers (its bytes are committed)
+	tools/fixtures $(PEERS) $(WHEELS)
+
+clean:  ## remove environments, builds and caches
+	rm -rf $(VENV) .venv-* build kernel/target target demo-output src/terrazzo/*.so
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
