@@ -1,0 +1,476 @@
+"""Array: what a user holds. numpy's manners over the flows.
+
+What it does not do: plan, read or write; it turns a selection into a projection, makes the output, and drives a flow.
+The API follows zarr-python 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from terrazzo.arrays.attributes import Attributes
+from terrazzo.arrays.documents import change_document
+from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
+from terrazzo.arrays.values import as_value, with_fields
+from terrazzo.errors import ReadOnlyError, SelectionError
+from terrazzo.index import IndexCache
+from terrazzo.indexing import (
+    Projection,
+    project_basic,
+    project_blocks,
+    project_coordinates,
+    project_fancy,
+    project_mask,
+    project_orthogonal,
+)
+from terrazzo.layout import Layout
+from terrazzo.metadata import ArrayMetadata
+from terrazzo.options import Options
+from terrazzo.read import read
+from terrazzo.stores.flow import run
+from terrazzo.stores.store import Store
+from terrazzo.strategy import Replace, Strategy, strategy_from
+from terrazzo.write import write
+
+__all__ = ["Array"]
+
+Value = np.ndarray[Any, Any]
+
+
+class Array:
+    """An N-dimensional array in a store. Get one from `terrazzo.open_array` or `terrazzo.create_array`."""
+
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        metadata: ArrayMetadata,
+        options: Options,
+        strategy: Strategy | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._metadata = metadata
+        self._options = options
+        self._strategy = strategy or Replace()
+        self._read_only = read_only or not store.writable
+        self._layout = Layout.build(metadata, path, options)
+        self._cache = IndexCache(options.index_cache_nbytes)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._store, self._path, self._metadata, self._options, self._strategy, self._read_only
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    # what it is
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def path(self) -> str:
+        """The node's path in the store, without slashes at its ends; empty for the root."""
+        return self._path
+
+    @property
+    def store_path(self) -> str:
+        return f"{self._store}/{self._path}" if self._path else str(self._store)
+
+    @property
+    def name(self) -> str:
+        """The node's path with a leading slash."""
+        return "/" + self._path
+
+    @property
+    def basename(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    @property
+    def metadata(self) -> ArrayMetadata:
+        return self._metadata
+
+    @property
+    def attrs(self) -> Attributes:
+        return Attributes(lambda: self._metadata.attributes, self._change_attributes)
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only
+
+    @property
+    def options(self) -> Options:
+        """How this array's work is done."""
+        return self._options
+
+    config = options
+
+    @property
+    def strategy(self) -> Strategy:
+        """What a changed shard turns into."""
+        return self._strategy
+
+    @property
+    def layout(self) -> Layout:
+        """How the elements lie in objects."""
+        return self._layout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._layout.shape
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        self.resize(shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._layout.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._layout.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole array in memory (16 per element for strings)."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def fill_value(self) -> Any:
+        return self._layout.fill[()]
+
+    @property
+    def order(self) -> str:
+        return "C"
+
+    @property
+    def dimension_names(self) -> tuple[str | None, ...] | None:
+        return self._metadata.dimension_names
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The shape of the chunks that reads touch: inner chunks where there are shards."""
+        inner = self._layout.inner_shape
+        return inner if inner is not None else self._outer_shape()
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        """The shape of the shards; None for a plain array."""
+        return self._outer_shape() if self._layout.sharding is not None else None
+
+    def _outer_shape(self) -> tuple[int, ...]:
+        uniform = self._layout.grid.uniform_shape
+        if uniform is None:
+            raise SelectionError(
+                f"array {self._path!r} has chunks of several shapes; see read_chunk_sizes and write_chunk_sizes"
+            )
+        return uniform
+
+    @property
+    def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Per dimension, the extents inside the array of the chunks that reads touch."""
+        inner = self._layout.inner_shape
+        if inner is None:
+            return self.write_chunk_sizes
+        return tuple(
+            tuple(min(edge, n - start) for start in range(0, n, edge))
+            for n, edge in zip(self.shape, inner, strict=True)
+        )
+
+    @property
+    def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Per dimension, the extents inside the array of the stored chunks (shards)."""
+        sizes = []
+        for d, (n, count) in enumerate(zip(self.shape, self._layout.grid.grid_shape(self.shape), strict=True)):
+            indices = np.arange(count, dtype=np.int64)
+            starts = self._layout.grid.chunk_start(d, indices)
+            extents = np.minimum(self._layout.grid.chunk_extent(d, indices), n - starts)
+            sizes.append(tuple(int(v) for v in extents if v > 0))
+        return tuple(sizes)
+
+    @property
+    def cdata_shape(self) -> tuple[int, ...]:
+        """The number of chunks that reads touch, per dimension."""
+        inner = self._layout.inner_shape
+        if inner is None:
+            return self.shard_grid_shape
+        return tuple(-(-n // c) for n, c in zip(self.shape, inner, strict=True))
+
+    @property
+    def shard_grid_shape(self) -> tuple[int, ...]:
+        """The number of stored chunks (shards), per dimension."""
+        return self._layout.grid.grid_shape(self.shape)
+
+    @property
+    def nchunks(self) -> int:
+        """The number of chunks that reads touch (inner chunks where there are shards)."""
+        return math.prod(self.cdata_shape)
+
+    @property
+    def filters(self) -> tuple[Any, ...]:
+        """array -> array codecs of the chunks that reads touch."""
+        return self._layout.chain.filters
+
+    @property
+    def serializer(self) -> Any:
+        """The array -> bytes codec of the chunks that reads touch."""
+        return self._layout.chain.serializer
+
+    @property
+    def compressors(self) -> tuple[Any, ...]:
+        """bytes -> bytes codecs of the chunks that reads touch."""
+        return self._layout.chain.compressors
+
+    # selections
+
+    def __getitem__(self, selection: Any) -> Any:
+        fields, rest = without_fields(selection)
+        return self._get(project_fancy(rest, self._layout), fields=fields)
+
+    def __setitem__(self, selection: Any, value: Any) -> None:
+        fields, rest = without_fields(selection)
+        self._set(lambda write: project_fancy(rest, self._layout, for_write=write), value, fields)
+
+    @property
+    def oindex(self) -> OrthogonalView:
+        """Orthogonal selections: each dimension is indexed on its own, as by numpy.ix_."""
+        return OrthogonalView(self)
+
+    @property
+    def vindex(self) -> VectorView:
+        """Coordinate and mask selections: element by element, as numpy's integer and boolean arrays."""
+        return VectorView(self)
+
+    @property
+    def blocks(self) -> BlockView:
+        """Selections in units of stored chunks: shards, where there are shards."""
+        return BlockView(self)
+
+    def get_basic_selection(
+        self, selection: Any = ..., *, out: Value | None = None, fields: Any = None, prototype: Any = None
+    ) -> Any:
+        """Read with integers and slices."""
+        return self._get(project_basic(selection, self._layout), out, fields)
+
+    def set_basic_selection(
+        self, selection: Any, value: Any, *, fields: Any = None, prototype: Any = None
+    ) -> None:
+        """Write with integers and slices."""
+        self._set(lambda write: project_basic(selection, self._layout, for_write=write), value, fields)
+
+    def get_orthogonal_selection(
+        self, selection: Any, *, out: Value | None = None, fields: Any = None, prototype: Any = None
+    ) -> Any:
+        """Read with one integer, slice, integer array or mask per dimension."""
+        return self._get(project_orthogonal(selection, self._layout), out, fields)
+
+    def set_orthogonal_selection(
+        self, selection: Any, value: Any, *, fields: Any = None, prototype: Any = None
+    ) -> None:
+        """Write with one integer, slice, integer array or mask per dimension."""
+        self._set(lambda write: project_orthogonal(selection, self._layout, for_write=write), value, fields)
+
+    def get_coordinate_selection(
+        self, selection: Any, *, out: Value | None = None, fields: Any = None, prototype: Any = None
+    ) -> Any:
+        """Read single elements: one integer array per dimension, broadcast against each other."""
+        return self._get(project_coordinates(selection, self._layout), out, fields)
+
+    def set_coordinate_selection(
+        self, selection: Any, value: Any, *, fields: Any = None, prototype: Any = None
+    ) -> None:
+        """Write single elements; where a coordinate repeats, the last value stays."""
+        self._set(lambda write: project_coordinates(selection, self._layout, for_write=write), value, fields)
+
+    def get_mask_selection(
+        self, mask: Any, *, out: Value | None = None, fields: Any = None, prototype: Any = None
+    ) -> Any:
+        """Read the elements where `mask`, a boolean array of this array's shape, is true; 1-D."""
+        return self._get(project_mask(mask, self._layout), out, fields)
+
+    def set_mask_selection(self, mask: Any, value: Any, *, fields: Any = None, prototype: Any = None) -> None:
+        """Write the elements where `mask` is true."""
+        self._set(lambda write: project_mask(mask, self._layout, for_write=write), value, fields)
+
+    def get_block_selection(
+        self, selection: Any, *, out: Value | None = None, fields: Any = None, prototype: Any = None
+    ) -> Any:
+        """Read whole stored chunks (shards), selected by integers and slices over their grid."""
+        return self._get(project_blocks(selection, self._layout), out, fields)
+
+    def set_block_selection(
+        self, selection: Any, value: Any, *, fields: Any = None, prototype: Any = None
+    ) -> None:
+        """Write whole stored chunks (shards), selected by integers and slices over their grid."""
+        self._set(lambda write: project_blocks(selection, self._layout, for_write=write), value, fields)
+
+    def _get(self, projection: Projection, out: Value | None = None, fields: Any = None) -> Any:
+        if fields is not None:
+            return with_fields(self._get(projection), fields, out)
+        buffer = self.output(projection, out)
+        run(read(self._layout, projection, buffer, self._options, self._cache), self._store)
+        if out is not None:
+            if not np.may_share_memory(buffer, out):
+                out[...] = projection.finish(buffer)
+            return out
+        return projection.finish(buffer)
+
+    def output(self, projection: Projection, out: Value | None = None) -> Value:
+        """The array that the kernel fills: `out` itself where it can be."""
+        if out is not None:
+            if out.shape != projection.out_shape or out.dtype != self.dtype:
+                raise ValueError(
+                    f"out has shape {out.shape} and type {out.dtype}; "
+                    f"the selection has {projection.out_shape} and {self.dtype}"
+                )
+            if not projection.flips and out.flags.c_contiguous:
+                return out.reshape(projection.buffer_shape)
+        return np.empty(projection.buffer_shape, self.dtype)
+
+    def _set(self, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> None:
+        if self._read_only:
+            raise ReadOnlyError(f"array {self._path!r} was opened for reading; open it with mode='r+'")
+        projection = project(True)
+        if fields is not None:
+            whole = project(False)
+            old = np.array(self._get(whole))
+            if isinstance(fields, str):
+                old[fields] = value
+            else:
+                for name in fields:
+                    old[name] = value[name]
+            value = old
+        prepared = projection.prepare(as_value(value, self.dtype))
+        flow = write(self._layout, projection, prepared, self._options, self._cache, self._strategy)
+        run(flow, self._store)
+
+    def put_shard(self, index: Sequence[int], chunks: Mapping[tuple[int, ...], Any]) -> None:
+        """Write one whole shard from its populated inner chunks, in memory of those chunks alone.
+
+        index: of the shard in the grid. chunks: from the index of an inner chunk inside the shard to its values, of
+        the inner chunk's shape. Inner chunks that are not named hold the fill value afterwards.
+        """
+        from terrazzo.write import write_shard
+
+        if self._read_only:
+            raise ReadOnlyError(f"array {self._path!r} was opened for reading; open it with mode='r+'")
+        flow = write_shard(self._layout, tuple(index), chunks, self._options, self._cache, self._strategy)
+        run(flow, self._store)
+
+    # numpy's and Python's manners
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Value:
+        if copy is False:
+            raise ValueError("an array in a store cannot be seen as a numpy array without a copy")
+        found = np.asarray(self[...])
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d array")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        step = max(1, self._outer_shape()[0]) if self._layout.grid.uniform_shape else 64
+        for start in range(0, self.shape[0], step):
+            yield from self[start : start + step]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Array)
+            and self._store == other._store
+            and self._path == other._path
+            and self._metadata.to_bytes() == other._metadata.to_bytes()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<terrazzo.Array {self.store_path} shape={self.shape} dtype={self.dtype}>"
+
+    def __dask_tokenize__(self) -> tuple[str, str, bytes]:
+        return type(self).__name__, self.store_path, self._metadata.to_bytes()
+
+    # other arrays over the same objects
+
+    def with_config(self, config: Mapping[str, Any]) -> Array:
+        """This array, worked on with other settings."""
+        from terrazzo.config import options_from
+
+        return self._like(options=options_from(config))
+
+    def using(self, *, strategy: str | Strategy | None = None, **options: Any) -> Array:
+        """This array with another write strategy or other options, for a `with` block or to keep."""
+        changed = replace(self._options, **options) if options else self._options
+        return self._like(options=changed, strategy=None if strategy is None else strategy_from(strategy))
+
+    def _like(self, *, options: Options, strategy: Strategy | None = None) -> Array:
+        return Array(
+            self._store, self._path, self._metadata, options, strategy or self._strategy, self._read_only
+        )
+
+    # changes of the document
+
+    def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> None:
+        if self._read_only:
+            raise ReadOnlyError(f"array {self._path!r} was opened for reading; open it with mode='r+'")
+        self._metadata = change_document(self._store, self._path, ArrayMetadata, change, self._options)
+        if self._metadata.shape != self._layout.shape:
+            self._layout = Layout.build(self._metadata, self._path, self._options)
+
+    def _change_attributes(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        self._change(lambda document: replace(document, attributes=dict(change(document.attributes))))
+
+    def update_attributes(self, attributes: Mapping[str, Any]) -> Array:
+        """Set several attributes in one write."""
+        self.attrs.update(attributes)
+        return self
+
+    def resize(self, shape: Sequence[int] | int, *, delete_outside_chunks: bool = True) -> None:
+        """Change the shape. Chunks that end up wholly outside are deleted, unless `delete_outside_chunks` is False;
+        elements outside that share a chunk with elements inside stay stored and come back when the array grows."""
+        from terrazzo.arrays.resizing import resized, surplus_keys
+
+        new = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        old = self._layout
+        self._change(lambda document: resized(document, new, self._path))
+        if delete_outside_chunks and any(n < m for n, m in zip(new, old.shape, strict=True)):
+            self._store.erase_values(surplus_keys(self._store, old, self._layout))
+        self._cache.clear()
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Grow along `axis` by the extent of `data`, write it there, and answer the new shape."""
+        from terrazzo.arrays.resizing import appended_shape
+
+        value = as_value(data, self.dtype)
+        old = self.shape
+        new = appended_shape(old, value.shape, axis, self._path)
+        self.resize(new)
+        place = [slice(None)] * len(old)
+        place[axis] = slice(old[axis], new[axis])
+        self[tuple(place)] = value
+        return new

@@ -1,0 +1,70 @@
+"""Changing an array's shape: the new document, and the chunks that end up outside.
+
+What it does not do: store the document (documents.py) or delete chunks (the store).
+Specification: Zarr core 3.0, "Resizing" (non-normative).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from terrazzo.chunk_grid import chunk_grid_from_extension
+from terrazzo.layout import Layout
+from terrazzo.metadata import ArrayMetadata
+from terrazzo.stores.store import Store
+
+__all__ = ["appended_shape", "resized", "surplus_keys"]
+
+
+def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> ArrayMetadata:
+    """The document with another shape; the grid grows with it where its edges are listed."""
+    if len(shape) != len(document.shape):
+        raise ValueError(f"array {path!r} has {len(document.shape)} dimensions; the new shape {shape} has {len(shape)}")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"array {path!r}: the new shape {shape} has a negative extent")
+    grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path).resized(shape)
+    return replace(document, shape=shape, chunk_grid=grid.to_extension())
+
+
+def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:
+    """The shape after appending data of a shape along an axis."""
+    if not -len(old) <= axis < len(old):
+        raise ValueError(f"array {path!r} has {len(old)} dimensions; there is no axis {axis}")
+    axis %= len(old)
+    expected = old[:axis] + old[axis + 1 :]
+    if len(data) != len(old) or data[:axis] + data[axis + 1 :] != expected:
+        raise ValueError(
+            f"array {path!r} has shape {old}; data of shape {data} does not fit it along axis {axis}: "
+            "all other extents must be equal"
+        )
+    return (*old[:axis], old[axis] + data[axis], *old[axis + 1 :])
+
+
+def surplus_keys(store: Store, old: Layout, new: Layout) -> Iterator[str]:
+    """The keys of stored chunks that lie wholly outside the new shape, one by one."""
+    inside = new.grid.grid_shape(new.shape)
+    if store.listable:
+        start = len(old.prefix)
+        for key in list(store.list_prefix(old.prefix)):
+            index = old.keys.parse(key[start:], old.ndim)
+            if index is not None and any(i >= n for i, n in zip(index, inside, strict=True)):
+                yield key
+        return
+    before = old.grid.grid_shape(old.shape)
+    # peel the old grid dimension by dimension: each surplus index appears once
+    for axis in range(old.ndim):
+        kept = [range(min(a, b)) for a, b in zip(before[:axis], inside[:axis], strict=True)]
+        rest = [range(n) for n in before[axis + 1 :]]
+        for index in _product([*kept, range(inside[axis], before[axis]), *rest]):
+            yield old.prefix + old.keys.key(index)
+
+
+def _product(ranges: list[range]) -> Iterator[tuple[int, ...]]:
+    """Like itertools.product, which would first make tuples of the ranges."""
+    if not ranges:
+        yield ()
+        return
+    for head in ranges[0]:
+        for tail in _product(ranges[1:]):
+            yield (head, *tail)

@@ -1,0 +1,107 @@
+"""Shard indexes: what to ask for, how to believe it, and which ones to remember.
+
+What it does not do: read. The flows fetch the bytes; this room says which, checks them, and keeps the answers.
+Specification: sharding_indexed 1.0, "Binary shard format".
+
+A remembered index is used only for the very version of the object that it was read from (the tag of its source), or
+unseen where `options.immutable` says that shards never change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from terrazzo.errors import ChecksumError, CodecError, ShardError
+from terrazzo.layout import Layout, Sharding
+from terrazzo.shard import check_entries, index_range
+from terrazzo.stores.store import Range, Source, Tag
+
+__all__ = ["IndexCache", "ShardIndex", "first_range", "parse"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardIndex:
+    """One shard's index: entries uint64 (n, 2) of (offset, nbytes) in C order of the inner chunks, read-only."""
+
+    entries: np.ndarray[Any, np.dtype[np.uint64]]
+    size: int
+    tag: Tag
+
+
+def first_range(sharding: Sharding, chunks: int) -> Range:
+    """The byte range that holds the index of a shard of `chunks` inner chunks."""
+    return index_range(sharding.location, sharding.index_nbytes(chunks))
+
+
+def parse(layout: Layout, key: str, chunks: int, source: Source, strict: bool) -> ShardIndex:
+    """The index in `source.first`, checked against the size of the object it came from."""
+    sharding = layout.sharding
+    assert sharding is not None and source.first is not None
+    nbytes = sharding.index_nbytes(chunks)
+    found = memoryview(source.first).nbytes
+    size = source.size if source.size is not None else found
+    if found != nbytes or size < nbytes:
+        raise ShardError(
+            f"shard {key!r} has {size} bytes, fewer than the {nbytes} of its index for {chunks} inner chunks: "
+            "it was cut short, or belongs to another array; `terrazzo check` tells more"
+        )
+    try:
+        entries = sharding.decode_index(source.first, chunks)
+    except ChecksumError as error:
+        raise ChecksumError(f"shard {key!r}: the index is not what was written: {error}") from error
+    except CodecError as error:
+        raise ShardError(f"shard {key!r}: the index does not decode: {error}") from error
+    start, length = first_range(sharding, chunks)
+    span = (size + start, size) if start < 0 else (0, length or 0)
+    check_entries(entries, size, span, strict, f"shard {key!r}")
+    entries.setflags(write=False)
+    return ShardIndex(entries, size, source.tag)
+
+
+class IndexCache:
+    """Indexes by key, least recently used out first, within a byte budget; safe to use from many threads."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self._held = 0
+        self._known: OrderedDict[str, ShardIndex] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> ShardIndex | None:
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+            return known
+
+    def put(self, key: str, index: ShardIndex) -> None:
+        with self._lock:
+            old = self._known.pop(key, None)
+            if old is not None:
+                self._held -= old.entries.nbytes
+            if index.entries.nbytes > self.nbytes:
+                return
+            self._known[key] = index
+            self._held += index.entries.nbytes
+            while self._held > self.nbytes:
+                _, out = self._known.popitem(last=False)
+                self._held -= out.entries.nbytes
+
+    def drop(self, key: str) -> None:
+        with self._lock:
+            old = self._known.pop(key, None)
+            if old is not None:
+                self._held -= old.entries.nbytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+            self._held = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexCache, (self.nbytes,)  # a copy in another process starts empty

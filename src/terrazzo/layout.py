@@ -1,0 +1,166 @@
+"""Layout: how an array's elements lie in objects, resolved once from its document when the array is opened.
+
+What it does not do: read, write or plan; it is the value that those rooms are handed. No dialect below this line:
+whatever the document was written in, a Layout is the same.
+
+Two levels of chunks: the grid's chunk is one stored object. Where the chain is a sharding codec and nothing else, that
+object is a shard, `sharding` is set, and the flows touch inner chunks. A sharding codec in any other place of a chain
+is read and written right, whole, by the codec itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from terrazzo._kernel import Program
+from terrazzo.chunk_grid import ChunkGrid, chunk_grid_from_extension
+from terrazzo.chunk_keys import ChunkKeys, chunk_keys_from_extension
+from terrazzo.codecs.chain import Chain
+from terrazzo.codecs.codec import ChunkSpec
+from terrazzo.codecs.sharding import ShardingIndexed
+from terrazzo.errors import LimitError, MetadataError
+from terrazzo.metadata import ArrayMetadata, DataType
+from terrazzo.options import Options
+
+__all__ = ["Layout"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """How the elements of one array lie in objects.
+
+    path: of the node, without slashes at its ends. chain: of the chunk that reads touch (the inner chunk where
+    `sharding` is set); for grids with several chunk shapes, of the first of them.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    data_type: DataType
+    fill: Array
+    grid: ChunkGrid
+    keys: ChunkKeys
+    chain: Chain
+    sharding: ShardingIndexed | None
+    codecs: Sequence[Any]
+    options: Options
+    _chains: dict[tuple[int, ...], Chain] = field(default_factory=dict)
+    _counts: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, document: ArrayMetadata, path: str, options: Options) -> Layout:
+        """Resolve a document; raises MetadataError, UnknownCodecError or LimitError with its path in the document."""
+        where = f"{path}/zarr.json" if path else "zarr.json"
+        grid = chunk_grid_from_extension(document.chunk_grid, document.shape, where)
+        keys = chunk_keys_from_extension(document.chunk_key_encoding, where)
+        if document.storage_transformers:
+            names = ", ".join(repr(t.name) for t in document.storage_transformers)
+            raise MetadataError(
+                f"{where}: storage_transformers: {names} is not known; none is registered for this format"
+            )
+        shapes = grid.distinct_shapes()
+        chains = {
+            shape: _chain(document, shape, where, options) for shape in shapes
+        }
+        outer = chains[shapes[0]]
+        sharding = outer.sharding
+        return cls(
+            path=path,
+            shape=document.shape,
+            data_type=document.data_type,
+            fill=document.fill_value,
+            grid=grid,
+            keys=keys,
+            chain=outer if sharding is None else sharding.inner_chain,
+            sharding=sharding,
+            codecs=outer.codecs,
+            options=options,
+            _chains=chains,
+        )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data_type.numpy
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def inner_shape(self) -> tuple[int, ...] | None:
+        """The inner chunk's shape; None for a plain array."""
+        return None if self.sharding is None else self.sharding.chunk_shape
+
+    # keys
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.path}/" if self.path else ""
+
+    def chunk_keys(self, outers: Array) -> list[str]:
+        """The keys of the objects with the given grid indices, int64 (m, ndim)."""
+        prefix = self.prefix
+        return [prefix + key for key in self.keys.keys(outers)] if prefix else self.keys.keys(outers)
+
+    # chains
+
+    def chain_for(self, shape: tuple[int, ...]) -> Chain:
+        """The chain of a stored chunk of this shape (for a sharded array, the one around the shard)."""
+        chain = self._chains.get(shape)
+        if chain is None:
+            first = next(iter(self._chains.values()))
+            chain = first.reshaped(shape)
+            self._chains[shape] = chain
+        return chain
+
+    def chains(self, outers: Array) -> tuple[list[Chain], Array | None]:
+        """The chains that the chunks of these objects use, and which of them each object uses (None: all the first)."""
+        if self.sharding is not None or self.grid.uniform_shape is not None:
+            return [self.chain], None
+        extents = np.stack([self.grid.chunk_extent(d, outers[:, d]) for d in range(self.ndim)], axis=1)
+        shapes, numbers = np.unique(extents, axis=0, return_inverse=True)
+        return [self.chain_for(tuple(int(v) for v in shape)) for shape in shapes], numbers.reshape(-1)
+
+    def programs(self, chains: Sequence[Chain]) -> list[Program] | None:
+        """The kernel's programs, where it knows every chain."""
+        found = [chain.native for chain in chains]
+        known = [program for program in found if program is not None]
+        return known if len(known) == len(found) else None
+
+    # shards
+
+    def counts(self, outers: Array) -> list[tuple[int, ...]]:
+        """Inner chunks per dimension, for each of these shards."""
+        assert self.sharding is not None
+        uniform = self.grid.uniform_shape
+        if uniform is not None:
+            return [self._count(uniform)] * len(outers)
+        return [self._count(self.grid.chunk_shape(tuple(int(v) for v in outer))) for outer in outers]
+
+    def _count(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        count = self._counts.get(shape)
+        if count is None:
+            assert self.sharding is not None
+            count = tuple(s // c for s, c in zip(shape, self.sharding.chunk_shape, strict=True))
+            self._counts[shape] = count
+        return count
+
+
+def _chain(document: ArrayMetadata, shape: tuple[int, ...], where: str, options: Options) -> Chain:
+    spec = ChunkSpec(shape, document.data_type, document.fill_value)
+    chain = Chain.build(
+        document.codecs, spec, limits=options.limits, path=f"{where}: codecs", strict=options.strict
+    )
+    touched = spec if chain.sharding is None else chain.sharding.inner_chain.spec
+    nbytes = touched.nbytes
+    if nbytes is not None and nbytes > options.limits.chunk_nbytes:
+        raise LimitError(
+            f"{where}: chunks of {nbytes:,} bytes; at most {options.limits.chunk_nbytes:,} are allowed "
+            "(limits.chunk_nbytes in the configuration)"
+        )
+    return chain

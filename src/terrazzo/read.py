@@ -1,0 +1,293 @@
+"""The read flow: locate, fetch, decode. One flow for plain and sharded arrays, one for sync and async.
+
+What it does not do: select or project (indexing.py), or hold a store: it yields batches and is sent answers.
+
+A read holds one version of each object from its index to its last chunk. What does not decode is looked at again,
+since an in-place writer may have been at work, then mended where a dead writer left a journal, then reported with
+the array, the key and the inner chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from terrazzo import _kernel
+from terrazzo.errors import ChecksumError, ChunkNotFoundError, CodecError, ConflictError, LimitError, ShardError, StoreError
+from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.indexing import Projection, Window
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.shard import EMPTY
+from terrazzo.stores.flow import Fetching, Opening, Recovering, Working
+from terrazzo.stores.store import ALL, Open, Source
+
+__all__ = ["Flow", "locate", "raise_failures", "read"]
+
+Array = np.ndarray[Any, Any]
+Flow = Generator[Any, Any, None]
+
+#: rows of one kernel call: tables of a few MiB, however large the selection is
+MAX_ROWS = 1 << 15
+#: looks at an object whose bytes do not decode, before that is believed
+TRIES = 5
+MISSING = -1
+
+
+def read(layout: Layout, projection: Projection, out: Array, options: Options, cache: IndexCache) -> Flow:
+    """Fill `out` (of the projection's buffer shape) with the selected elements."""
+    for window in projection.windows(MAX_ROWS):
+        for attempt in range(TRIES):
+            try:
+                yield from _read_window(layout, window, out, options, cache, fresh=attempt > 0)
+                break
+            except (ShardError, CodecError, ConflictError, StoreError) as error:
+                if not _worth_another_look(error) or attempt == TRIES - 1:
+                    raise
+                yield Recovering(keys(layout, window))
+                yield Working(lambda pause=0.002 * 4**attempt: time.sleep(pause))
+
+
+def _worth_another_look(error: Exception) -> bool:
+    return isinstance(error, ShardError | CodecError | ConflictError) and not isinstance(error, LimitError)
+
+
+def keys(layout: Layout, window: Window) -> list[str]:
+    return layout.chunk_keys(window.outers)
+
+
+def _read_window(
+    layout: Layout, window: Window, out: Array, options: Options, cache: IndexCache, *, fresh: bool
+) -> Flow:
+    names = keys(layout, window)
+    sources: list[Source | None] = []
+    try:
+        rows = yield from locate(layout, window, names, sources, options, cache, fresh=fresh)
+        yield from decode(layout, window, rows, names, sources, out, options)
+    finally:
+        for source in sources:
+            if source is not None:
+                source.close()
+
+
+def locate(
+    layout: Layout,
+    window: Window,
+    names: Sequence[str],
+    sources: list[Source | None],
+    options: Options,
+    cache: IndexCache,
+    *,
+    fresh: bool = False,
+) -> Generator[Any, Any, Array]:
+    """Open the objects of a window (into `sources`) and answer the kernel's rows: source, offset, nbytes, program, cell."""
+    n = len(window.cell)
+    rows = np.empty((n, 5), np.int64)
+    rows[:, 3] = layout.program_numbers(window)
+    rows[:, 4] = window.cell
+    number = window.shard_number
+    if layout.sharding is None:
+        sources += yield Opening([Open(name, ALL, or_handle=True) for name in names])
+        sizes = [MISSING if source is None else size_of(source) for source in sources]
+        size = np.array(sizes, np.int64)[number]
+        rows[:, 0] = np.where(size >= 0, number, MISSING)
+        rows[:, 1] = 0
+        rows[:, 2] = size
+        return rows
+
+    counts = layout.counts(window.outers)
+    requests = []
+    for name, count in zip(names, counts, strict=True):
+        known = None if fresh else cache.get(name)
+        requests.append(Open(name, first_range(layout.sharding, count), None if known is None else known.tag))
+    sources += yield Opening(requests)
+    entries = []
+    for name, count, source in zip(names, counts, sources, strict=True):
+        if source is None:
+            cache.drop(name)
+            entries.append(None)
+            continue
+        index = cache.get(name) if source.first is None else None
+        if index is None or index.tag != source.tag:
+            index = parse(layout, name, count, source, options.strict)
+            cache.put(name, index)
+        entries.append(index.entries)
+    inner = window.inner
+    if len(entries) == 1:
+        found = entries[0]
+        if found is None:
+            rows[:, :3] = (MISSING, 0, 0)
+            return rows
+        taken = found[inner].view(np.int64)
+    else:
+        base = np.zeros(len(entries), np.int64)
+        np.cumsum([0 if e is None else len(e) for e in entries[:-1]], out=base[1:])
+        present = np.array([e is not None for e in entries])
+        stacked = [e for e in entries if e is not None]
+        if not stacked:
+            rows[:, :3] = (MISSING, 0, 0)
+            return rows
+        every = np.concatenate(stacked) if len(stacked) > 1 else stacked[0]
+        where = base[number] + inner
+        if not present.all():
+            where[~present[number]] = 0
+        taken = every[where].view(np.int64)
+        if not present.all():
+            taken[~present[number]] = -1
+    empty = taken[:, 0] == -1  # EMPTY is all ones
+    rows[:, 0] = np.where(empty, MISSING, number)
+    rows[:, 1:3] = taken
+    return rows
+
+
+def size_of(source: Source) -> int:
+    if source.size is not None:
+        return source.size
+    return memoryview(source.first).nbytes
+
+
+def decode(
+    layout: Layout,
+    window: Window,
+    rows: Array,
+    names: Sequence[str],
+    sources: Sequence[Source | None],
+    out: Array,
+    options: Options,
+) -> Flow:
+    """Fetch what has no handle, then run the kernel (or the chain, in Python) over the rows."""
+    if options.missing == "error":
+        gone = np.flatnonzero(rows[:, 0] == MISSING)
+        if len(gone):
+            raise ChunkNotFoundError(f"{place(layout, window, names, int(gone[0]))} is not stored")
+    handles = [None if source is None else handle_of(source) for source in sources]
+    lacking = [number for number, handle in enumerate(handles) if handle is None and sources[number] is not None]
+    if not lacking:
+        yield from _decode_rows(layout, window, rows, names, handles, out, options)
+        return
+    # bytes must be fetched: in pieces that fit the budget
+    wanted = np.isin(rows[:, 0], lacking)
+    order = np.argsort(np.where(wanted, rows[:, 0], -2), kind="stable")
+    cost = np.cumsum(np.where(wanted, rows[:, 2], 0)[order])
+    start = 0
+    while start < len(order):
+        spent = cost[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(cost, spent + options.memory, side="right")))
+        part = order[start:stop]
+        moved = rows[part].copy()
+        fetched = yield from _fetch(sources, moved, wanted[part], len(handles))
+        yield from _decode_rows(layout, window, moved, names, [*handles, *fetched], out, options, part)
+        start = stop
+
+
+def handle_of(source: Source) -> Any:
+    """What the kernel can read from: a descriptor or a buffer."""
+    if source.handle is not None:
+        return source.handle
+    if source.first is not None and source.size is not None and memoryview(source.first).nbytes == source.size:
+        return source.first
+    return None
+
+
+def _fetch(
+    sources: Sequence[Source | None], rows: Array, wanted: Array, base: int
+) -> Generator[Any, Any, list[Any]]:
+    """Fetch the wanted rows' ranges; the rows are changed to point into the buffers that are answered."""
+    picked = np.flatnonzero(wanted)
+    asked: dict[int, list[tuple[int, int]]] = {}
+    where: dict[int, list[int]] = {}
+    for row in picked:
+        number, offset, nbytes = (int(v) for v in rows[row, :3])
+        asked.setdefault(number, []).append((offset, nbytes))
+        where.setdefault(number, []).append(int(row))
+    answers = yield Fetching([(sources[number], ranges) for number, ranges in asked.items()])
+    buffers: list[Any] = []
+    for number, parts in zip(asked, answers, strict=True):
+        for row, part in zip(where[number], parts, strict=True):
+            rows[row, 0] = base + len(buffers)
+            rows[row, 1] = 0
+            buffers.append(part)
+    return buffers
+
+
+def _decode_rows(
+    layout: Layout,
+    window: Window,
+    rows: Array,
+    names: Sequence[str],
+    handles: Sequence[Any],
+    out: Array,
+    options: Options,
+    part: Array | None = None,
+) -> Flow:
+    programs = layout.programs(window)
+    if programs is not None:
+        sources = [b"" if handle is None else handle for handle in handles]
+        target = out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
+        failures = yield Working(
+            lambda: _kernel.decode(programs, sources, rows, window.placement(), target, options.threads)
+        )
+        if failures:
+            raise_failures(layout, window, names, failures, part)
+        return
+    yield Working(lambda: _decode_in_python(layout, window, rows, names, handles, out, part))
+
+
+def _decode_in_python(
+    layout: Layout,
+    window: Window,
+    rows: Array,
+    names: Sequence[str],
+    handles: Sequence[Any],
+    out: Array,
+    part: Array | None,
+) -> None:
+    """For chains that the kernel does not know: one chunk after the other."""
+    for k in range(len(rows)):
+        row = k if part is None else int(part[k])
+        number, offset, nbytes = (int(v) for v in rows[k, :3])
+        target = window.out_selection(row)
+        if number == MISSING:
+            out[target] = layout.fill
+            continue
+        chain = layout.chain_of(window, row)
+        try:
+            encoded = layout.bytes_of(handles[number], offset, nbytes)
+            out[target] = chain.decode(encoded)[window.chunk_selection(row)]
+        except CodecError as error:
+            raise type(error)(f"{place(layout, window, names, row)}: {error}") from error
+
+
+def place(layout: Layout, window: Window, names: Sequence[str], row: int) -> str:
+    """How an error names a row: array, key, inner chunk."""
+    number = int(window.shard_number[row])
+    array = f"array {layout.path!r}" if layout.path else "array at the root"
+    if layout.sharding is None:
+        return f"{array}: chunk {names[number]!r}"
+    count = layout.counts(window.outers[number : number + 1])[0]
+    inner = tuple(int(v) for v in np.unravel_index(int(window.inner[row]), count)) if count else ()
+    return f"{array}: shard {names[number]!r}, inner chunk {inner}"
+
+
+def raise_failures(
+    layout: Layout,
+    window: Window,
+    names: Sequence[str],
+    failures: Sequence[tuple[int, str, str]],
+    part: Array | None = None,
+) -> None:
+    """Turn what the kernel reports into the error of its kind, with the place of the first and the number of all."""
+    row, kind, sentence = min(failures)
+    row = row if part is None else int(part[row])
+    more = f" (and {len(failures) - 1} more chunks)" if len(failures) > 1 else ""
+    text = f"{place(layout, window, names, row)}: {sentence}{more}"
+    if kind == "memory":
+        raise MemoryError(text)
+    errors = {"checksum": ChecksumError, "codec": CodecError, "range": ShardError, "io": StoreError}
+    raise errors[kind](text)
+
+
+assert EMPTY == 2**64 - 1

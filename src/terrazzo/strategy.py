@@ -1,0 +1,150 @@
+"""Write strategies: what a changed shard turns into, as plans.
+
+What it does not do: I/O, locks or journals; those are the store's. Strategies are chosen when something is opened or
+written and never enter a document: every shard they leave is a plain sharding_indexed 1.0 shard.
+Specification: sharding_indexed 1.0, "Implementation notes" (the three ways to write a shard).
+
+`Replace` writes the whole shard anew and is always right. `InPlace` overwrites chunks where they lie. `Append` puts new
+chunks after the end and leaves the old bytes dead. The last two answer None where the shard must be replaced instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from terrazzo.shard import EMPTY, overlaps
+
+__all__ = ["Append", "Changed", "InPlace", "Plan", "Replace", "Strategy", "strategy_from"]
+
+Entries = np.ndarray[Any, np.dtype[np.uint64]]
+Order = Literal["morton", "C", "F", "unordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The shard is written anew, whole. order: how inner chunks lie in it ("unordered": as the write touches them)."""
+
+    order: Order = "morton"
+
+    name = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Chunks are overwritten where they lie, behind a redo journal.
+
+    otherwise: where a chunk goes that outgrows its slot, or had none: "append" or "replace" (the whole shard).
+    torn_reads: accept, by name, that a reader may meet a half-written chunk where chunks carry no checksum.
+    order: as in `Replace`, for shards that have to be written whole.
+    """
+
+    otherwise: Literal["append", "replace"] = "replace"
+    torn_reads: bool = False
+    order: Order = "morton"
+
+    name = "in-place"
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """New chunks go after the end, then the index; old bytes become dead space.
+
+    dead: the share of dead bytes above which the shard is replaced (compacted) instead.
+    index_at_end: accept, by name, that a crash leaves a tail which other libraries cannot read until we mend it.
+    order: as in `Replace`, for shards that have to be written whole.
+    """
+
+    dead: float = 0.5
+    index_at_end: bool = False
+    order: Order = "morton"
+
+    name = "append"
+
+
+Strategy = Replace | InPlace | Append
+
+_NAMED = {"replace": Replace, "in-place": InPlace, "append": Append}
+
+
+def strategy_from(what: str | Strategy) -> Strategy:
+    """A strategy from its name or itself."""
+    if isinstance(what, Replace | InPlace | Append):
+        return what
+    try:
+        return _NAMED[what]()
+    except (KeyError, TypeError):
+        names = ", ".join(repr(name) for name in _NAMED)
+        raise ValueError(f"strategy {what!r} is not known; use {names}, or a Replace, InPlace or Append object") from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changed:
+    """A shard and what changes in it.
+
+    entries: of the shard as it is. size: its bytes. index: (start, stop) of its index. inner: the changed inner chunks'
+    numbers. nbytes: their new encoded lengths, -1 for a chunk that goes (all fill).
+    """
+
+    entries: Entries
+    size: int
+    index: tuple[int, int]
+    inner: np.ndarray[Any, np.dtype[np.int64]]
+    nbytes: np.ndarray[Any, np.dtype[np.int64]]
+
+    @property
+    def index_at_end(self) -> bool:
+        return self.index[0] > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """New places: offsets int64 (len(inner),) of the changed chunks (-1: gone), the entries that follow from them,
+    whether each lies past the old end, where the index goes, and how many bytes of the new shard are dead."""
+
+    offsets: np.ndarray[Any, np.dtype[np.int64]]
+    appended: np.ndarray[Any, np.dtype[np.bool_]]
+    entries: Entries
+    index_start: int
+    size: int
+    dead: int
+
+
+def plan(strategy: Strategy, changed: Changed) -> Plan | None:
+    """What becomes of a shard; None: replace it."""
+    if isinstance(strategy, Replace):
+        return None
+    if isinstance(strategy, Append):
+        found = _append(changed, np.full(len(changed.inner), -1, np.int64))
+        return found if found.dead <= strategy.dead * found.size else None
+    if len(overlaps(changed.entries)):
+        return None  # two chunks share bytes: what is written for one would change the other
+    slots = changed.entries[changed.inner].view(np.int64)
+    fits = (slots[:, 0] >= 0) & (changed.nbytes <= slots[:, 1])
+    if not fits.all() and strategy.otherwise == "replace":
+        return None
+    return _append(changed, np.where(fits, slots[:, 0], -1))
+
+
+def _append(changed: Changed, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Plan:
+    """Chunks without an offset go past the end, one after the other; the index follows where it lies at the end."""
+    nbytes = changed.nbytes
+    stays = nbytes >= 0
+    appended = stays & (offsets < 0)
+    end = changed.size
+    sizes = np.where(appended, nbytes, 0)
+    starts = end + np.cumsum(sizes) - sizes
+    offsets = np.where(appended, starts, np.where(stays, offsets, -1))
+    entries = changed.entries.copy()
+    entries[changed.inner, 0] = np.where(stays, offsets, -1).astype(np.int64).view(np.uint64)
+    entries[changed.inner, 1] = np.where(stays, nbytes, -1).astype(np.int64).view(np.uint64)
+    end += int(sizes.sum())
+    start, stop = changed.index
+    index_nbytes = stop - start
+    if changed.index_at_end and (appended.any() or (entries == EMPTY).all()):
+        start = end
+        end += index_nbytes
+    live = int(entries[entries[:, 0] != EMPTY, 1].sum())
+    return Plan(offsets, appended, entries, start, end, end - live - index_nbytes)
