@@ -9,6 +9,7 @@ the array, the key and the inner chunk.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -16,20 +17,22 @@ from typing import Any
 import numpy as np
 
 from terrazzo import _kernel
+from terrazzo.codecs.chain import Chain
 from terrazzo.errors import ChecksumError, ChunkNotFoundError, CodecError, ConflictError, LimitError, ShardError, StoreError
 from terrazzo.index import IndexCache, first_range, parse
 from terrazzo.indexing import Projection, Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Fetching, Opening, Recovering, Working
 from terrazzo.stores.store import ALL, Open, Source
 
-__all__ = ["Flow", "locate", "raise_failures", "read"]
+__all__ = ["MAX_OBJECTS", "MAX_ROWS", "Flow", "bytes_of", "locate", "place", "raise_failures", "read", "size_of"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
 
+#: objects open at once in one call, well below the usual limit of descriptors
+MAX_OBJECTS = 128
 #: rows of one kernel call: tables of a few MiB, however large the selection is
 MAX_ROWS = 1 << 15
 #: looks at an object whose bytes do not decode, before that is believed
@@ -39,7 +42,7 @@ MISSING = -1
 
 def read(layout: Layout, projection: Projection, out: Array, options: Options, cache: IndexCache) -> Flow:
     """Fill `out` (of the projection's buffer shape) with the selected elements."""
-    for window in projection.windows(MAX_ROWS):
+    for window in projection.windows(MAX_ROWS, MAX_OBJECTS):
         for attempt in range(TRIES):
             try:
                 yield from _read_window(layout, window, out, options, cache, fresh=attempt > 0)
@@ -86,9 +89,10 @@ def locate(
     """Open the objects of a window (into `sources`) and answer the kernel's rows: source, offset, nbytes, program, cell."""
     n = len(window.cell)
     rows = np.empty((n, 5), np.int64)
-    rows[:, 3] = layout.program_numbers(window)
-    rows[:, 4] = window.cell
     number = window.shard_number
+    _, which = layout.chains(window.outers)
+    rows[:, 3] = 0 if which is None else which[number]
+    rows[:, 4] = window.cell
     if layout.sharding is None:
         sources += yield Opening([Open(name, ALL, or_handle=True) for name in names])
         sizes = [MISSING if source is None else size_of(source) for source in sources]
@@ -223,7 +227,8 @@ def _decode_rows(
     options: Options,
     part: Array | None = None,
 ) -> Flow:
-    programs = layout.programs(window)
+    chains, _ = layout.chains(window.outers)
+    programs = layout.programs(chains)
     if programs is not None:
         sources = [b"" if handle is None else handle for handle in handles]
         target = out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
@@ -233,12 +238,13 @@ def _decode_rows(
         if failures:
             raise_failures(layout, window, names, failures, part)
         return
-    yield Working(lambda: _decode_in_python(layout, window, rows, names, handles, out, part))
+    yield Working(lambda: _decode_in_python(layout, window, chains, rows, names, handles, out, part))
 
 
 def _decode_in_python(
     layout: Layout,
     window: Window,
+    chains: Sequence[Chain],
     rows: Array,
     names: Sequence[str],
     handles: Sequence[Any],
@@ -246,19 +252,27 @@ def _decode_in_python(
     part: Array | None,
 ) -> None:
     """For chains that the kernel does not know: one chunk after the other."""
-    for k in range(len(rows)):
+    for k, (number, offset, nbytes, program, _) in enumerate(rows.tolist()):
         row = k if part is None else int(part[k])
-        number, offset, nbytes = (int(v) for v in rows[k, :3])
         target = window.out_selection(row)
         if number == MISSING:
             out[target] = layout.fill
             continue
-        chain = layout.chain_of(window, row)
         try:
-            encoded = layout.bytes_of(handles[number], offset, nbytes)
-            out[target] = chain.decode(encoded)[window.chunk_selection(row)]
+            encoded = bytes_of(handles[number], offset, nbytes)
+            out[target] = chains[program].decode(encoded)[window.chunk_selection(row)]
         except CodecError as error:
             raise type(error)(f"{place(layout, window, names, row)}: {error}") from error
+
+
+def bytes_of(handle: Any, offset: int, nbytes: int) -> Any:
+    """The bytes of one chunk from a descriptor or a buffer."""
+    if isinstance(handle, int):
+        found = os.pread(handle, nbytes, offset)
+        if len(found) != nbytes:
+            raise CodecError(f"{nbytes} bytes at {offset} are past the end of the object")
+        return found
+    return memoryview(handle).cast("B")[offset : offset + nbytes]
 
 
 def place(layout: Layout, window: Window, names: Sequence[str], row: int) -> str:
@@ -288,6 +302,3 @@ def raise_failures(
         raise MemoryError(text)
     errors = {"checksum": ChecksumError, "codec": CodecError, "range": ShardError, "io": StoreError}
     raise errors[kind](text)
-
-
-assert EMPTY == 2**64 - 1

@@ -1,0 +1,126 @@
+"""Encoding a write's rows into sinks, by the kernel, or chunk by chunk where it does not know the chain.
+
+What it does not do: decide what is written where (rows.py, strategy.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from terrazzo import _kernel
+from terrazzo.errors import CodecError
+from terrazzo.indexing import Window
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.read import MAX_ROWS, bytes_of, place, raise_failures, size_of
+from terrazzo.shard import EMPTY
+from terrazzo.stores.flow import Fetching, Working
+from terrazzo.stores.store import Hold, Sink
+from terrazzo.write.rows import COPY, OVER_OLD, Rows
+
+__all__ = ["encode", "old_objects"]
+
+Array = np.ndarray[Any, Any]
+
+
+def old_objects(holds: Sequence[Hold], whole: Array) -> Generator[Any, Any, list[Any]]:
+    """What the kernel reads old chunks from: a descriptor, or a buffer with the whole object."""
+    handles: list[Any] = []
+    lacking = []
+    for k, hold in enumerate(holds):
+        source = hold.source
+        handle = None if source is None or whole[k] else source.handle
+        handles.append(b"" if handle is None else handle)
+        if source is not None and not whole[k] and handle is None:
+            lacking.append(k)
+    if lacking:
+        answers = yield Fetching([(holds[k].source, [(0, size_of(holds[k].source))]) for k in lacking])
+        for k, (buffer,) in zip(lacking, answers, strict=True):
+            handles[k] = buffer
+    return handles
+
+
+def encode(
+    layout: Layout,
+    window: Window,
+    rows: Rows,
+    names: Sequence[str],
+    sources: Sequence[Any],
+    sinks: Sequence[Sink | None],
+    starts: Sequence[int],
+    value: Array,
+    options: Options,
+) -> Generator[Any, Any, tuple[Array, list[int]]]:
+    """Encode every row into its sink, from the sink's start on; answers entries uint64 (n, 2) in the order of the
+    rows, and where each sink's last chunk ends."""
+    ends = list(starts)
+    chains, _ = layout.chains(window.outers)
+    programs = layout.programs(chains)
+    drop = not options.write_empty_chunks
+    found = np.empty((len(rows.table), 2), np.uint64)
+    if programs is None:
+        yield Working(
+            lambda: _encode_in_python(layout, window, rows, names, sources, sinks, chains, value, drop, found, ends)
+        )
+        return found, ends
+    raw = value.view(f"V{value.dtype.itemsize}")
+    handles = [None if sink is None else sink.handle for sink in sinks]
+    placement = window.placement()
+    for start in range(0, len(rows.table), MAX_ROWS):
+        part = rows.table[start : start + MAX_ROWS]
+        got, bodies, after, failures = yield Working(
+            lambda part=part: _kernel.encode(
+                programs, sources, part, placement, raw, handles, ends, drop, options.threads
+            )
+        )
+        if failures:
+            origin = rows.origin[start : start + MAX_ROWS]
+            raise_failures(layout, window, names, [(int(origin[r]), kind, text) for r, kind, text in failures])
+        for sink, body, position in zip(sinks, bodies, ends, strict=True):
+            if body and sink is not None:
+                sink.write(position, body)
+        found[start : start + MAX_ROWS] = np.frombuffer(got, np.uint64).reshape(-1, 2)
+        ends = list(after)
+    return found, ends
+
+
+def _encode_in_python(
+    layout: Layout,
+    window: Window,
+    rows: Rows,
+    names: Sequence[str],
+    sources: Sequence[Any],
+    sinks: Sequence[Sink | None],
+    chains: Sequence[Any],
+    value: Array,
+    drop: bool,
+    found: Array,
+    ends: list[int],
+) -> None:
+    """For chains that the kernel does not know: one chunk after the other."""
+    for k, (action, program, _, sink, source, offset, nbytes) in enumerate(rows.table.tolist()):
+        chain = chains[program]
+        row = int(rows.origin[k])
+        if action == COPY:
+            encoded = bytes_of(sources[source], offset, nbytes)
+        else:
+            try:
+                if action == OVER_OLD:
+                    chunk = np.array(chain.decode(bytes_of(sources[source], offset, nbytes)))
+                else:
+                    chunk = np.full(chain.spec.shape, layout.fill, layout.dtype)
+                chunk[window.chunk_selection(row)] = value[window.out_selection(row)]
+                encoded = None if drop and chain.is_fill(chunk) else chain.encode(chunk)
+            except CodecError as error:
+                raise type(error)(f"{place(layout, window, names, row)}: {error}") from error
+        if encoded is None or not (length := memoryview(encoded).nbytes):
+            found[k] = EMPTY
+            continue
+        target = sinks[sink]
+        assert target is not None
+        target.write(ends[sink], encoded)
+        found[k] = (ends[sink], length)
+        ends[sink] += length

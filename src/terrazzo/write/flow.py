@@ -1,0 +1,154 @@
+"""The write flow: merge, encode, assemble, put.
+
+What it does not do: decide where changed chunks go in an old shard (strategy.py), or lock and sync (the store).
+
+Per window of objects: hold them, in the order of their keys; lay the value over what is there, encode, and write in one
+kernel call (untouched inner chunks keep their encoded bytes); then commit all of them together. A chunk that is the
+fill value, bit for bit, is left out; an object without chunks is none.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from terrazzo.errors import ConflictError
+from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.indexing import Projection, Window
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.read import MAX_OBJECTS, MAX_ROWS
+from terrazzo.shard import EMPTY, empty_entries
+from terrazzo.stores.flow import Committing, Holding, Sinking, Working
+from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
+from terrazzo.strategy import Replace, Strategy
+from terrazzo.write.encoding import encode, old_objects
+from terrazzo.write.patching import check_strategy, patches
+from terrazzo.write.rows import Rows, rows_of
+
+__all__ = ["assemble", "starts_of", "with_patience", "write"]
+
+Array = np.ndarray[Any, Any]
+Flow = Generator[Any, Any, None]
+
+#: looks at an object that others keep changing, before giving up
+TRIES = 20
+
+
+def write(
+    layout: Layout,
+    projection: Projection,
+    value: Array,
+    options: Options,
+    cache: IndexCache,
+    strategy: Strategy,
+) -> Flow:
+    """Store `value`, of the projection's buffer shape and the array's type, in the selected elements."""
+    check_strategy(layout, strategy)
+    for window in projection.windows(MAX_ROWS, MAX_OBJECTS):
+        yield from with_patience(
+            lambda window=window: _write_window(layout, window, value, options, cache, strategy)
+        )
+
+
+def with_patience(attempt: Any) -> Flow:
+    """Run a flow again, after a while, as long as another writer was faster (stores with conditional puts)."""
+    for number in range(TRIES):
+        try:
+            yield from attempt()
+            return
+        except ConflictError:
+            if number == TRIES - 1:
+                raise
+            pause = random.uniform(0, 0.01 * 2 ** min(number, 7))
+            yield Working(lambda pause=pause: time.sleep(pause))
+
+
+def _write_window(
+    layout: Layout, window: Window, value: Array, options: Options, cache: IndexCache, strategy: Strategy
+) -> Flow:
+    names = layout.chunk_keys(window.outers)
+    sharding = layout.sharding
+    counts = layout.counts(window.outers) if sharding is not None else [()] * len(names)
+    whole = window.whole_shard
+    firsts = [
+        None if sharding is None or whole[k] else first_range(sharding, count) for k, count in enumerate(counts)
+    ]
+    holds: list[Hold] = yield Holding(list(zip(names, firsts, strict=True)))
+    sinks: list[Sink] = []
+    try:
+        olds = [
+            None
+            if whole[k] or hold.source is None or sharding is None
+            else parse(layout, names[k], counts[k], hold.source, options.strict).entries
+            for k, hold in enumerate(holds)
+        ]
+        sources = yield from old_objects(holds, whole)
+        changes: list[Put | Erase | Patch] = []
+        done = np.zeros(len(holds), np.bool_)
+        if not isinstance(strategy, Replace):
+            changes += yield from patches(
+                layout, window, value, holds, olds, counts, sources, strategy, options, done
+            )
+        if not done.all():
+            rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done)
+            sinks += yield Sinking([hold for k, hold in enumerate(holds) if not done[k]])
+            every = iter(sinks)
+            places = [None if done[k] else next(every) for k in range(len(holds))]
+            entries, ends = yield from encode(
+                layout, window, rows, names, sources, places, starts_of(layout, counts), value, options
+            )
+            changes += assemble(layout, rows, entries, ends, holds, places, counts)
+        yield Committing(changes, options.durability)
+        for name in names:
+            cache.drop(name)
+    finally:
+        for sink in sinks:
+            with suppress(OSError):
+                sink.discard()
+        for hold in holds:
+            hold.release()
+
+
+def starts_of(layout: Layout, counts: Sequence[tuple[int, ...]]) -> list[int]:
+    """Where the first chunk of each object goes: after the index, where that lies at the start."""
+    sharding = layout.sharding
+    if sharding is None or sharding.index_location != "start":
+        return [0] * len(counts)
+    return [sharding.index_nbytes(count) for count in counts]
+
+
+def assemble(
+    layout: Layout,
+    rows: Rows,
+    entries: Array,
+    ends: Sequence[int],
+    holds: Sequence[Hold],
+    sinks: Sequence[Sink | None],
+    counts: Sequence[tuple[int, ...]],
+) -> list[Put | Erase]:
+    """Close each object with its index, where it has one; objects without a chunk are erased."""
+    sharding = layout.sharding
+    changes: list[Put | Erase] = []
+    full = entries[:, 0] != EMPTY
+    kept = np.bincount(rows.number[full], minlength=len(holds))
+    bounds = np.searchsorted(rows.number, np.arange(len(holds) + 1))  # rows are in the order of their objects
+    for k, (hold, sink) in enumerate(zip(holds, sinks, strict=True)):
+        if sink is None:
+            continue
+        if not kept[k]:
+            changes.append(Erase(hold))
+            continue
+        if sharding is not None:
+            mine = slice(bounds[k], bounds[k + 1])
+            index = empty_entries(int(np.prod(counts[k], dtype=np.int64)))
+            index[rows.inner[mine]] = entries[mine]
+            at_start = sharding.index_location == "start"
+            sink.write(0 if at_start else ends[k], sharding.encode_index(index, counts[k]))
+        changes.append(Put(hold, sink))
+    return changes

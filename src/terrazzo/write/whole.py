@@ -1,0 +1,151 @@
+"""Whole shards from their populated inner chunks, in memory of those chunks alone.
+
+What it does not do: read what was there; a shard written here is exactly the chunks that were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from terrazzo.errors import SelectionError
+from terrazzo.index import IndexCache
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.read import MAX_ROWS
+from terrazzo.stores.flow import Committing, Holding, Sinking
+from terrazzo.stores.store import Hold, Sink
+from terrazzo.strategy import Strategy
+from terrazzo.write.encoding import encode
+from terrazzo.write.flow import assemble, starts_of, with_patience
+from terrazzo.write.rows import Rows, ranks
+
+__all__ = ["write_shard"]
+
+Array = np.ndarray[Any, Any]
+Flow = Generator[Any, Any, None]
+Chunks = Mapping[tuple[int, ...], Any]
+
+
+class _Stacked:
+    """A window over chunks stacked along the first axis: chunk k of the value goes, whole, into the chunk of row k."""
+
+    def __init__(self, outer: tuple[int, ...], shape: tuple[int, ...], inner: Array) -> None:
+        n = len(inner)
+        self.outers = np.array([outer], np.int64).reshape(1, len(outer))
+        self.shard_number = np.zeros(n, np.int64)
+        self.inner = inner
+        self.cell = np.arange(n)
+        self.shape = shape
+
+    def placement(self) -> tuple[object, ...]:
+        if not self.shape:
+            return "grid", []
+        n, edge = len(self.cell), self.shape[0]
+        lead = np.zeros((n, 3), np.int64)
+        lead[:, 1] = edge
+        lead[:, 2] = np.arange(n) * edge
+        rest = [("span", np.array([[0, c, 0]], np.int64), 1) for c in self.shape[1:]]
+        return "grid", [("span", lead, 1), *rest]
+
+    def chunk_selection(self, row: int) -> tuple[slice, ...]:
+        return tuple(slice(0, c) for c in self.shape)
+
+    def out_selection(self, row: int) -> tuple[slice, ...]:
+        if not self.shape:
+            return ()
+        edge = self.shape[0]
+        return (slice(row * edge, (row + 1) * edge), *(slice(0, c) for c in self.shape[1:]))
+
+
+def write_shard(
+    layout: Layout, index: tuple[int, ...], chunks: Chunks, options: Options, cache: IndexCache, strategy: Strategy
+) -> Flow:
+    """Put the shard at `index` of the grid, made of `chunks`: index of an inner chunk -> values of its shape."""
+    sharding = layout.sharding
+    if sharding is None:
+        raise ValueError(f"array {layout.path!r} has no shards; write its chunks by assignment")
+    grid = layout.grid.grid_shape(layout.shape)
+    if len(index) != len(grid) or any(not 0 <= i < n for i, n in zip(index, grid, strict=True)):
+        raise SelectionError(f"array {layout.path!r} has a grid of {grid} shards; there is none at {index}")
+    outers = np.array([index], np.int64).reshape(1, len(index))
+    count = layout.counts(outers)[0]
+    known = list(chunks)
+    for inner in known:
+        if len(inner) != len(count) or any(not 0 <= i < n for i, n in zip(inner, count, strict=True)):
+            raise SelectionError(
+                f"array {layout.path!r}: a shard has {count} inner chunks; there is none at {tuple(inner)}"
+            )
+    numbers = np.array(
+        [int(np.ravel_multi_index(inner, count)) if count else 0 for inner in known], np.int64
+    )
+    if strategy.order != "unordered":
+        sequence = np.argsort(ranks(strategy.order, count)[numbers], kind="stable")
+        known, numbers = [known[k] for k in sequence.tolist()], numbers[sequence]
+    yield from with_patience(lambda: _put(layout, outers, count, known, numbers, chunks, options, cache))
+
+
+def _put(
+    layout: Layout,
+    outers: Array,
+    count: tuple[int, ...],
+    known: list[tuple[int, ...]],
+    numbers: Array,
+    chunks: Chunks,
+    options: Options,
+    cache: IndexCache,
+) -> Flow:
+    assert layout.sharding is not None
+    names = layout.chunk_keys(outers)
+    shape = layout.sharding.chunk_shape
+    holds: list[Hold] = yield Holding([(names[0], None)])
+    sinks: list[Sink] = []
+    try:
+        sinks += yield Sinking(holds)
+        entries = np.empty((len(known), 2), np.uint64)
+        ends = starts_of(layout, [count])
+        nbytes = max(1, layout.chain.spec.nbytes or 1 << 16)
+        step = max(1, min(MAX_ROWS, options.memory // nbytes))
+        outer = tuple(outers[0].tolist())
+        for start in range(0, len(known), step):
+            part = known[start : start + step]
+            value = _stack(layout, [chunks[inner] for inner in part], part, shape)
+            window: Any = _Stacked(outer, shape, numbers[start : start + step])
+            rows = _rows(len(part), numbers[start : start + step])
+            entries[start : start + step], ends = yield from encode(
+                layout, window, rows, names, [b""], sinks, ends, value, options
+            )
+        every = Rows(np.zeros((len(known), 7), np.int64), np.zeros(len(known), np.int64), numbers, numbers)
+        yield Committing(assemble(layout, every, entries, ends, holds, sinks, [count]), options.durability)
+        cache.drop(names[0])
+    finally:
+        for sink in sinks:
+            with suppress(OSError):
+                sink.discard()
+        for hold in holds:
+            hold.release()
+
+
+def _rows(n: int, numbers: Array) -> Rows:
+    table = np.zeros((n, 7), np.int64)
+    table[:, 2] = np.arange(n)
+    table[:, 4] = -1
+    return Rows(table, np.zeros(n, np.int64), numbers, np.arange(n))
+
+
+def _stack(layout: Layout, values: list[Any], where: list[tuple[int, ...]], shape: tuple[int, ...]) -> Array:
+    pieces = []
+    for inner, value in zip(where, values, strict=True):
+        piece = np.asarray(value, dtype=layout.dtype)
+        if piece.shape != shape:
+            raise ValueError(
+                f"array {layout.path!r}: the values of inner chunk {tuple(inner)} have shape {piece.shape}; "
+                f"inner chunks have {shape}"
+            )
+        pieces.append(piece)
+    if not shape:
+        return pieces[0]
+    return np.concatenate(pieces) if pieces else np.empty((0, *shape[1:]), layout.dtype)
