@@ -7,7 +7,8 @@ What it does not do: raise. The room that knows the place (array, key, inner chu
     │   ├── ReadOnlyError (PermissionError)   a write through something opened for reading
     │   ├── UnsupportedError                  the store cannot do this (list, erase, write, patch)
     │   ├── KeyRefusedError (ValueError)      a key that could leave the store's root, or no store could hold
-    │   └── ConflictError                     the object changed since it was read (version tag)
+    │   ├── ConflictError                     the object changed since it was read (version tag)
+    │   └── HeldError (TimeoutError)          another writer holds the object, for longer than one would wait
     ├── NodeError
     │   ├── NodeNotFoundError (FileNotFoundError, KeyError)
     │   │   ├── ArrayNotFoundError
@@ -45,6 +46,7 @@ __all__ = [
     "ContainsGroupError",
     "DataTypeValidationError",
     "GroupNotFoundError",
+    "HeldError",
     "KeyRefusedError",
     "LimitError",
     "MetadataError",
@@ -91,6 +93,10 @@ class KeyRefusedError(StoreError, ValueError):
 
 class ConflictError(StoreError):
     """The object is not the version that was read; nothing was written."""
+
+
+class HeldError(StoreError, TimeoutError):
+    """Another writer holds the object, for longer than the caller would wait; nothing was written."""
 
 
 class NodeError(TerrazzoError):

@@ -10,18 +10,35 @@ index to its last chunk, and `hold` and `commit` to change objects without losin
 
 from __future__ import annotations
 
-import threading
-import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import builtins
+from abc import ABC
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
-from terrazzo.errors import ConflictError, ReadOnlyError, StoreError, UnsupportedError
+from terrazzo.errors import UnsupportedError
 from terrazzo.options import Durability
+from terrazzo.stores import emulation
+from terrazzo.stores.border import at_the_border
+from terrazzo.stores.contract import (
+    ALL,
+    Buffer,
+    Change,
+    Cost,
+    Erase,
+    Hold,
+    Open,
+    Patch,
+    Put,
+    Range,
+    Sink,
+    Source,
+    Tag,
+)
 
 __all__ = [
     "ALL",
+    "Buffer",
+    "Change",
     "Cost",
     "Erase",
     "Hold",
@@ -35,135 +52,15 @@ __all__ = [
     "Tag",
 ]
 
-#: (start, length): `length` None reads to the end; a negative `start` counts from the end (a suffix range)
-Range = tuple[int, int | None]
-#: the whole object
-ALL: Range = (0, None)
-#: what tells one version of an object from another: opaque, compared for equality, never empty
-Tag = object
-Buffer = Any  # anything with the buffer protocol
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a request costs, for planning: seconds before its first byte, and bytes per second after it."""
-
-    latency: float = 0.0
-    bandwidth: float = 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Asks for one version of an object and, with it, the bytes that are needed first.
-
-    `first` is skipped (Source.first is None) where the object still is the version `known`, and where the source
-    has a handle and `or_handle` says that the handle serves as well (a reader that wants the whole object).
-    """
-
-    key: str
-    first: Range | None = None
-    known: Tag | None = None
-    or_handle: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Source:
-    """One version of one object, held by a reader from the index to the last chunk.
-
-    handle: an open descriptor (int; owned by this source), a buffer with the whole object, or None where bytes have
-    to be fetched by ranges. size: bytes, None where it is not known before a first answer.
-    """
-
-    key: str
-    size: int | None
-    tag: Tag
-    handle: int | Buffer | None = None
-    first: Buffer | None = None
-    closer: Any = None
-
-    def close(self) -> None:
-        closer, self.closer = self.closer, None
-        self.handle = None
-        if closer is not None:
-            closer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Sink(ABC):
-    """A new object under construction; nobody sees it before `Store.commit`.
-
-    handle: a descriptor that the kernel may write to at any offset, or None: then bytes come through `write`.
-    """
-
-    handle: int | None = None
-
-    @abstractmethod
-    def write(self, position: int, buffer: Buffer) -> None:
-        """Write `buffer` at `position`; pieces may come in any order and never overlap."""
-
-    @abstractmethod
-    def discard(self) -> None:
-        """Give the object up; harmless after a commit."""
-
-
-class Hold:
-    """The right to change one object, from `Store.hold` until `release`; `source` is the version found under it."""
-
-    def __init__(self, key: str, source: Source | None) -> None:
-        self.key = key
-        self.source = source
-
-    def release(self) -> None:
-        if self.source is not None:
-            self.source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """The object becomes what `sink` holds, whole."""
-
-    hold: Hold
-    sink: Sink
-
-
-@dataclass(frozen=True, slots=True)
-class Erase:
-    """The object goes; absence is no error."""
-
-    hold: Hold
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """The object keeps its identity and gets new bytes at given places.
-
-    appends: (offset at or past the end, bytes), made durable before anything that lies inside the object changes.
-    overwrites: (offset, bytes) inside the object, redone from a journal after a crash.
-    guard_length: the old length is journalled first, and restored after a crash before all of it was written
-    (an index at the end: without its last byte the object is unreadable).
-    """
-
-    hold: Hold
-    appends: Sequence[tuple[int, Buffer]] = ()
-    overwrites: Sequence[tuple[int, Buffer]] = ()
-    guard_length: bool = False
-
 
 class Store(ABC):
-    """Keys to bytes. Override `get` (or `get_partial_values`), and as many of the other verbs as the place has."""
+    """Keys to bytes. Override `get` (or `get_partial_values`), and as many of the other verbs as the place has.
 
-    #: what the place can do, each declared apart
+    Keys, prefixes and ranges are checked before an overridden verb is called. Every verb is safe to call from many
+    threads. Values are bytes; what is given may be anything with the buffer protocol.
+    """
+
+    #: what the place can do, each declared apart; where a class does not declare it, it follows from its verbs
     readable: bool = True
     writable: bool = True
     erasable: bool = True
@@ -173,3 +70,164 @@ class Store(ABC):
     #: bytes written survive the process
     durable: bool = False
     cost: Cost = Cost()
+
+    #: the verbs that this class or its parents bring (see border.py)
+    _own: frozenset[str] = frozenset()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        at_the_border(cls, Store)
+
+    # -- the specification's verbs ------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> bytes | None:
+        """The whole value of `key`, or None where nothing is stored."""
+        return emulation.get(self, key)
+
+    def get_partial_values(self, requests: Iterable[tuple[str, Range]]) -> builtins.list[bytes | None]:
+        """One answer per (key, range), in order; None where nothing is stored. A key may repeat.
+
+        Ranges are clipped to the value like slices of it: what lies past its end is left out, a suffix longer than
+        the value is the whole value.
+        """
+        return emulation.get_partial_values(self, requests)
+
+    def exists(self, key: str) -> bool:
+        """Whether an object is stored under `key`."""
+        return emulation.exists(self, key)
+
+    def getsize(self, key: str) -> int | None:
+        """Bytes of the value of `key`, or None where nothing is stored."""
+        return emulation.getsize(self, key)
+
+    def tag(self, key: str) -> Tag | None:
+        """What tells the present version of `key` from others, or None where nothing is stored."""
+        return emulation.tag(self, key)
+
+    def set(self, key: str, value: Buffer) -> None:
+        """Make `value` the whole value of `key`."""
+        emulation.set(self, key, value)
+
+    def set_partial_values(self, writes: Iterable[tuple[str, int, Buffer]]) -> None:
+        """Write each (key, start, bytes) into the value of its key; gaps are zeros, overlaps are refused."""
+        emulation.set_partial_values(self, writes)
+
+    def set_if(self, key: str, value: Buffer, tag: Tag | None) -> None:
+        """`set` where `key` still is the version `tag` (None: only where nothing is stored), else ConflictError.
+
+        A store that overrides this overrides `tag` too.
+        """
+        emulation.set_if(self, key, value, tag)
+
+    def erase(self, key: str) -> None:
+        """Remove `key`; absence is no error."""
+        emulation.erase(self, key)
+
+    def erase_values(self, keys: Iterable[str]) -> None:
+        """Remove every one of `keys`; absence is no error."""
+        emulation.erase_values(self, keys)
+
+    def erase_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix`."""
+        emulation.erase_prefix(self, prefix)
+
+    def list(self) -> Iterator[str]:
+        """Every key, in no order."""
+        return emulation.list_all(self)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Every key that starts with `prefix`, in no order."""
+        return emulation.list_prefix(self, prefix)
+
+    def list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
+        """Sorted (keys, prefixes) directly below `prefix`; each starts with it, and prefixes end with a slash."""
+        return emulation.list_dir(self, prefix)
+
+    # -- what flows ask for -------------------------------------------------------------------------------------------
+
+    def open(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
+        """One Source per request, None where nothing is stored. The caller closes them.
+
+        `Source.first` is exactly the bytes of `first` in that version (clipped as in `get_partial_values`), or None
+        where none were asked for or the version is the `known` one. For suffixes and ALL of objects whose size was
+        not known, `size` is filled in where the answer tells it.
+        """
+        return emulation.open(self, requests)
+
+    def fetch(
+        self,
+        requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]],
+    ) -> builtins.list[builtins.list[Buffer]]:
+        """The bytes of every (start, length) of every source, each of exactly that length.
+
+        They are of the version that was opened: ConflictError where the store cannot give that version any more,
+        StoreError (key and range in its text) where the object ends before a range does.
+        """
+        return emulation.fetch(self, requests)
+
+    def hold(
+        self,
+        key: str,
+        first: Range | None = None,
+        *,
+        exclusive: bool = True,
+        timeout: float | None = None,
+    ) -> Hold:
+        """The right to change `key`, once nobody else has it; `Hold.source` is the object found then (or None).
+
+        `first`: what to read of it, as in `Open`. `timeout`: seconds to wait before HeldError (None: for ever). A
+        thread that holds the key already is refused. `exclusive=False` shares the object with others of the same
+        kind: nobody can change it then, the holder neither.
+        """
+        return emulation.hold(self, key, first, exclusive, timeout)
+
+    def sink(self, hold: Hold, nbytes_hint: int | None = None) -> Sink:
+        """A new object under construction for `hold`, empty. Ask again to start over; the last one counts."""
+        return emulation.BufferSink()
+
+    def commit(
+        self, changes: Sequence[Change], durability: Durability = "fsync"
+    ) -> builtins.list[Tag | None]:
+        """Make every change happen, each of them whole or not at all; the new tag of each (None: absent or unknown).
+
+        Across keys there is no transaction: after an error some may have happened, and the message says which. The
+        holds stay held until they are released; a released hold cannot be committed.
+        """
+        return emulation.commit(self, changes)
+
+    def recover(self, key: str) -> bool:
+        """Finish or undo what a dead writer left of `key`; True where the object may differ now: read it again."""
+        return False
+
+    def sync(self) -> None:
+        """Make everything durable that was committed with durability "rename" through this store."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two stores exactly where a key means the same object in both; holds exclude one another by it."""
+        return id(self)
+
+    # -- manners ------------------------------------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> bool:
+        return not self.writable
+
+    def with_read_only(self, read_only: bool = True) -> Store:
+        """The same place behind a face that refuses every change."""
+        from terrazzo.stores.wrappers import ReadOnlyStore  # a wrapper is a store: it stands above this file
+
+        if read_only:
+            return ReadOnlyStore(self)
+        if self.writable:
+            return self
+        raise UnsupportedError(f"{self!r} cannot be written to; open it for writing instead")
+
+    def close(self) -> None:
+        """Give up what the store keeps open; harmless when repeated."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,248 @@
+"""Flows: generators that yield requests and receive answers; one logic for callers that wait and that await.
+
+What it does not do: know what is read or written. A flow holds no store, so that a test can answer it by hand and
+count its round trips.
+
+A request is a small frozen value with `perform(store)`. An exception of the store is raised inside the flow, at its
+`yield`, so that it can release what it holds; what the flow returns is what the driver returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from terrazzo.errors import HeldError, StoreError
+from terrazzo.options import Durability
+from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Source, Tag
+from terrazzo.stores.store import Store
+
+__all__ = [
+    "Committing",
+    "Erasing",
+    "Fetching",
+    "Flow",
+    "Holding",
+    "Listing",
+    "Opening",
+    "Recovering",
+    "Request",
+    "Working",
+    "run",
+    "run_async",
+]
+
+T = TypeVar("T")
+
+
+class Request(Protocol):
+    """One batch: what a flow yields."""
+
+    def perform(self, store: Store) -> Any:
+        """The answer."""
+
+    def drop(self, answer: Any) -> None:
+        """Give up what the answer holds, where nobody is left to take it."""
+
+
+Flow = Generator[Request, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Answer: a Source or None per request, in order."""
+
+    requests: Sequence[Open]
+
+    def perform(self, store: Store) -> list[Source | None]:
+        return store.open(self.requests)
+
+    def drop(self, answer: list[Source | None]) -> None:
+        for source in answer:
+            if source is not None:
+                source.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """Answer: per source the bytes of its (start, length) ranges, in order."""
+
+    requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]]
+
+    def perform(self, store: Store) -> list[list[Buffer]]:
+        return store.fetch(self.requests)
+
+    def drop(self, answer: object) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Answer: a Hold per key, in order. All or none, and taken in one order by everybody, so that two flows that
+    ask for several keys at once never wait for each other. A flow that holds keys already asks for no more."""
+
+    keys: Sequence[str]
+    first: Range | None = None
+    exclusive: bool = True
+    timeout: float | None = None
+
+    def perform(self, store: Store, timeout: float | None = -1.0) -> list[Hold]:
+        timeout = self.timeout if timeout == -1.0 else timeout
+        if len(set(self.keys)) != len(self.keys):
+            raise StoreError("a key is asked for twice in one request for holds")
+        holds: dict[str, Hold] = {}
+        try:
+            for key in sorted(self.keys):
+                holds[key] = store.hold(key, self.first, exclusive=self.exclusive, timeout=timeout)
+        except BaseException:
+            self.drop(list(holds.values()))
+            raise
+        return [holds[key] for key in self.keys]
+
+    def drop(self, answer: list[Hold]) -> None:
+        for hold in answer:
+            hold.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Committing:
+    """Answer: the new tag of each change, None where it is absent or not known."""
+
+    changes: Sequence[Change]
+    durability: Durability = "fsync"
+
+    def perform(self, store: Store) -> list[Tag | None]:
+        return store.commit(self.changes, self.durability)
+
+    def drop(self, answer: object) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Answer: (keys, prefixes) of each prefix, in order."""
+
+    prefixes: Sequence[str]
+
+    def perform(self, store: Store) -> list[tuple[list[str], list[str]]]:
+        return [store.list_dir(prefix) for prefix in self.prefixes]
+
+    def drop(self, answer: object) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Erasing:
+    """Answer: None. Everything below the prefixes goes."""
+
+    prefixes: Sequence[str]
+
+    def perform(self, store: Store) -> None:
+        for prefix in self.prefixes:
+            store.erase_prefix(prefix)
+
+    def drop(self, answer: object) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """Answer: per key whether its object may differ now."""
+
+    keys: Sequence[str]
+
+    def perform(self, store: Store) -> list[bool]:
+        return [store.recover(key) for key in self.keys]
+
+    def drop(self, answer: object) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """Answer: what `work()` returns. For computation that must not keep an event loop waiting."""
+
+    work: Callable[[], Any]
+
+    def perform(self, store: Store) -> Any:
+        return self.work()
+
+    def drop(self, answer: object) -> None:
+        pass
+
+
+def run(flow: Flow[T], store: Store) -> T:
+    """Drive a flow to its end in this thread."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                answer = request.perform(store)
+            except BaseException as error:
+                request = flow.throw(error)
+            else:
+                request = flow.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        flow.close()
+
+
+async def run_async(flow: Flow[T], store: Store) -> T:
+    """Drive a flow to its end without blocking the event loop; requests are performed in threads, one at a time.
+
+    Cancelled, it lets the request in progress end, so that nothing is written after it returned.
+    """
+    try:
+        request = next(flow)
+        while True:
+            try:
+                if isinstance(request, Holding):
+                    answer = await _hold(request, store)
+                else:
+                    answer = await _in_thread(request, request.perform, store)
+            except BaseException as error:
+                request = flow.throw(error)
+            else:
+                request = flow.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        flow.close()
+
+
+async def _hold(request: Holding, store: Store) -> list[Hold]:
+    """Threads that wait for a hold could use up all threads, so that its holder finds none to commit in: ask again
+    instead of waiting. All or none, so nothing is held meanwhile."""
+    loop = asyncio.get_running_loop()
+    deadline = None if request.timeout is None else loop.time() + request.timeout
+    pause = 0.001
+    while True:
+        try:
+            holds: list[Hold] = await _in_thread(request, request.perform, store, 0.0)
+        except HeldError:
+            if deadline is not None and loop.time() >= deadline:
+                raise
+        else:
+            return holds
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+
+
+async def _in_thread(request: Request, function: Callable[..., Any], *arguments: Any) -> Any:
+    work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            try:
+                await asyncio.wait([work])
+            except asyncio.CancelledError:
+                continue
+        if not work.cancelled() and work.exception() is None:
+            request.drop(work.result())
+        raise
