@@ -104,7 +104,12 @@ class Sink(ABC):
 
 
 class Hold:
-    """The right to change one object, from `Store.hold` until `release`; `source` is the version found under it."""
+    """The right to change one object, from `Store.hold` until `release`; `source` is the version found under it.
+
+    patchable: `Store.commit` takes a Patch of it.
+    """
+
+    patchable: bool = False
 
     def __init__(self, key: str, source: Source | None) -> None:
         self.key = key

@@ -366,7 +366,9 @@ def hold(store: Store, key: str, first: Range | None, exclusive: bool, timeout: 
     # A table entry has one holder: sharing is granted one after the other.
     turn = take_turn(store.identity, check_key(key), timeout)
     try:
-        return TurnHold(key, store.open([Open(key, first)])[0], turn)
+        found = TurnHold(key, store.open([Open(key, first)])[0], turn)
+        found.patchable = store.patchable
+        return found
     except BaseException:
         turn.end()
         raise

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from terrazzo.errors import HeldError, StoreError
 from terrazzo.options import Durability
-from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Source, Tag
+from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.store import Store
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Opening",
     "Recovering",
     "Request",
+    "Sinking",
     "Working",
     "run",
     "run_async",
@@ -81,10 +82,12 @@ class Fetching:
 @dataclass(frozen=True, slots=True)
 class Holding:
     """Answer: a Hold per key, in order. All or none, and taken in one order by everybody, so that two flows that
-    ask for several keys at once never wait for each other. A flow that holds keys already asks for no more."""
+    ask for several keys at once never wait for each other. A flow that holds keys already asks for no more.
+
+    firsts: what to read of each, as in `Store.hold`; empty: nothing."""
 
     keys: Sequence[str]
-    first: Range | None = None
+    firsts: Sequence[Range | None] = ()
     exclusive: bool = True
     timeout: float | None = None
 
@@ -93,9 +96,10 @@ class Holding:
         if len(set(self.keys)) != len(self.keys):
             raise StoreError("a key is asked for twice in one request for holds")
         holds: dict[str, Hold] = {}
+        firsts = dict(zip(self.keys, self.firsts, strict=True)) if self.firsts else {}
         try:
             for key in sorted(self.keys):
-                holds[key] = store.hold(key, self.first, exclusive=self.exclusive, timeout=timeout)
+                holds[key] = store.hold(key, firsts.get(key), exclusive=self.exclusive, timeout=timeout)
         except BaseException:
             self.drop(list(holds.values()))
             raise
@@ -104,6 +108,20 @@ class Holding:
     def drop(self, answer: list[Hold]) -> None:
         for hold in answer:
             hold.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Sinking:
+    """Answer: a new object under construction for each hold, in order."""
+
+    holds: Sequence[Hold]
+
+    def perform(self, store: Store) -> list[Sink]:
+        return [store.sink(hold) for hold in self.holds]
+
+    def drop(self, answer: list[Sink]) -> None:
+        for sink in answer:
+            sink.discard()
 
 
 @dataclass(frozen=True, slots=True)
