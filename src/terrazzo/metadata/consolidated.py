@@ -3,7 +3,7 @@
 What it does not do: read the nodes' documents; a node that nobody can read must not hide the others. It goes stale
 silently: whoever writes nodes has to consolidate anew.
 
-https://github.com/zarr-developers/zarr-specs/pull/309 (as zarr-python writes it; the core specification allows the member)
+https://github.com/zarr-developers/zarr-specs/pull/309 (the core specification only allows the member)
 """
 
 from __future__ import annotations

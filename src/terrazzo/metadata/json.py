@@ -76,7 +76,7 @@ def write_json(document: Any, key: str = "zarr.json") -> bytes:
         raise MetadataError(f"{key}: cannot be written as JSON: {error}") from error
 
 
-def plain(value: object, path: str, depth: int = Limits().depth) -> Any:
+def plain(value: object, path: str, depth: int = Limits().depth - 1) -> Any:
     """A deep copy of `value` made of JSON's own types only; numpy scalars and arrays become numbers and lists.
 
     Raises MetadataValidationError, naming the path, for what JSON cannot hold.
@@ -89,7 +89,7 @@ def plain(value: object, path: str, depth: int = Limits().depth) -> Any:
         if value.bit_length() > INTEGER_DIGITS * 3:
             refuse(
                 path,
-                f"found an integer of {value.bit_length()} bits, at most {INTEGER_DIGITS * 3} can be read back",
+                f"found {value.bit_length()} bits in an integer, at most {INTEGER_DIGITS * 3} are read back",
             )
         return int(value)
     if isinstance(value, str):
@@ -104,17 +104,15 @@ def plain(value: object, path: str, depth: int = Limits().depth) -> Any:
         refuse(path, "is nested too deeply (or holds itself)")
     if isinstance(value, list | tuple):
         return [plain(one, join(path, i), depth - 1) for i, one in enumerate(value)]
-    if isinstance(value, dict):
-        copy = {}
-        for name, one in value.items():
-            if not isinstance(name, str):
-                refuse(path, f"found the member name {name!r}, must be a string")
-            copy[plain(name, path)] = plain(one, join(path, name), depth - 1)
-        return copy
-    refuse(
-        path,
-        f"found a {type(value).__name__}, must be something JSON can hold: None, bool, int, float, str, list, dict",
-    )
+    if not isinstance(value, dict):
+        allowed = "None, bool, int, float, str, list, dict"
+        refuse(path, f"found a {type(value).__name__}, must be something JSON can hold: {allowed}")
+    copy = {}
+    for name, one in value.items():
+        if not isinstance(name, str):
+            refuse(path, f"found the member name {name!r}, must be a string")
+        copy[plain(name, path)] = plain(one, join(path, name), depth - 1)
+    return copy
 
 
 def _check_depth(document: bytes, key: str, limit: int) -> None:

@@ -31,7 +31,7 @@ def is_node_name(name: str) -> bool:
 def normalize_path(path: str) -> str:
     """A node's path without slashes at its ends and with every name checked; the root is the empty path.
 
-    Doubled slashes count as one, and a backslash as a slash, as in zarr-python. `.` and `..` are refused, never resolved.
+    Doubled slashes count as one, and a backslash as a slash, as in zarr-python. `.` and `..` are refused, not resolved.
     """
     if not isinstance(path, str):
         raise KeyRefusedError(f"found a {type(path).__name__} as a node's path, must be a string")

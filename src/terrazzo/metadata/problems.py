@@ -4,8 +4,8 @@ What it does not do: look for problems. The readers of documents, data types and
 
 Three verbs, in falling order of gravity:
     refuse   the value is not certain, or the format forbids it
-    doubt    the letter of the format is broken, the value is certain, the peers disagree: refused when strict, else a warning
-    remark   the letter of the format is broken (or a choice is unwise) and every known peer reads it the same way: a warning
+    doubt    the format is broken, the value is certain, the peers disagree: refused when strict, else a warning
+    remark   the format is broken (or a choice is unwise) and every known peer reads it the same way: a warning
 
 https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
 """

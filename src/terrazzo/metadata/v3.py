@@ -25,7 +25,7 @@ __all__ = ["ArrayMetadata", "GroupMetadata", "Node", "node_from_json", "parse_no
 
 @dataclass(frozen=True, eq=False)
 class ArrayMetadata:
-    """What a document says of an array; equal when the documents say the same."""
+    """What a document says of an array; equal when the documents say the same, bit for bit."""
 
     shape: tuple[int, ...]
     data_type: DataType
@@ -69,7 +69,19 @@ class ArrayMetadata:
         return write_json(self.to_document())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArrayMetadata) and self.to_document() == other.to_document()
+        return isinstance(other, ArrayMetadata) and self._compared() == other._compared()
+
+    def _compared(self) -> tuple[object, ...]:
+        fill = self.data_type.fill_to_json(self.fill_value)  # a NaN equals itself, 0.0 is not -0.0
+        members = (
+            self.shape,
+            self.data_type,
+            self.chunk_grid,
+            self.chunk_key_encoding,
+            repr(fill),
+            self.codecs,
+        )
+        return members + (self.attributes, self.storage_transformers, self.dimension_names, self.extra)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -320,10 +332,17 @@ class _Reader:
         return found
 
 
-ARRAY_MEMBERS = frozenset(
-    ["zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "attributes", "storage_transformers", "dimension_names", "consolidated_metadata"]
-)
-GROUP_MEMBERS = frozenset(["zarr_format", "node_type", "attributes", "consolidated_metadata"])
+GROUP_MEMBERS = frozenset({"zarr_format", "node_type", "attributes", "consolidated_metadata"})
+ARRAY_MEMBERS = GROUP_MEMBERS | {
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "storage_transformers",
+    "dimension_names",
+}
 
 
 def _with_endian(codec: Extension, endian: str) -> Extension:

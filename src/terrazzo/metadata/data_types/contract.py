@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from terrazzo.errors import DataTypeValidationError
+from terrazzo.errors import DataTypeValidationError, MetadataValidationError
 from terrazzo.metadata.problems import describe, join, refuse
 
 __all__ = ["ITEM_NBYTES", "DataType", "Fill"]
@@ -170,11 +170,8 @@ def length_from_json(configuration: dict[str, Any], path: str, name: str, unit: 
 
 def check_size(nbytes: int, path: str) -> None:
     if nbytes > ITEM_NBYTES:
-        refuse(
-            path,
-            f"one element takes {nbytes} bytes, at most {ITEM_NBYTES} are supported",
-            DataTypeValidationError,
-        )
+        sentence = f"one element takes {nbytes} bytes, at most {ITEM_NBYTES} are supported"
+        refuse(path, sentence, DataTypeValidationError)
 
 
 def bytes_from_json(value: object, path: str) -> bytes:
@@ -183,13 +180,14 @@ def bytes_from_json(value: object, path: str) -> bytes:
         try:
             return base64.b64decode(value.encode("ascii"), validate=True)
         except (binascii.Error, UnicodeEncodeError):
-            refuse(path, f"found {describe(value)}, which is not base64")
-    if isinstance(value, list):
+            pass
+    elif isinstance(value, list):
         for i, one in enumerate(value):
             if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one <= 255:
                 refuse(join(path, i), f"found {describe(one)}, must be an integer from 0 to 255")
         return bytes(value)
-    refuse(path, f"found {describe(value)}, must be a list of integers from 0 to 255, or base64")
+    sentence = f"found {describe(value)}, must be a list of integers from 0 to 255, or base64"
+    raise MetadataValidationError(f"{path}: {sentence}", ((path, sentence),))
 
 
 def base64_text(encoded: bytes) -> str:

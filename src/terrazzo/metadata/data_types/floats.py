@@ -126,15 +126,15 @@ def _from_text(text: str, form: FloatForm, path: str) -> int:
         return _special(form, float("inf"), path)
     if text == "-Infinity":
         return _special(form, float("-inf"), path)
-    if HEX.fullmatch(text):
-        digits = text[2:]
-        if len(digits) != 2 * form.nbytes:
-            refuse(path, f"found {len(digits)} hex digits, must be exactly {2 * form.nbytes}")
-        bits = int(digits, 16)
-        if bits >> form.bits:
-            refuse(path, f"found {describe(text)}, only the low {form.bits} bits may be set")
-        return bits
-    refuse(path, f"found {describe(text)}, must be a number, {_constants(form)}")
+    if not HEX.fullmatch(text):
+        refuse(path, f"found {describe(text)}, must be a number, {_constants(form)}")
+    digits = text[2:]
+    if len(digits) != 2 * form.nbytes:
+        refuse(path, f"found {len(digits)} hex digits, must be exactly {2 * form.nbytes}")
+    bits = int(digits, 16)
+    if bits >> form.bits:
+        refuse(path, f"found {describe(text)}, only the low {form.bits} bits may be set")
+    return bits
 
 
 def _special(form: FloatForm, number: float, path: str) -> int:

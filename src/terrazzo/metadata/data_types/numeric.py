@@ -265,8 +265,10 @@ def integer_from_json(value: object, path: str, bits: int, signed: bool) -> int:
 
 def integer_from_python(value: object, bits: int, signed: bool) -> int | None:
     """A caller's value as an integer in range; None where it is no such thing."""
-    if isinstance(value, bool | np.bool_ | np.integer) or (isinstance(value, float | np.floating) and float(value).is_integer()):
-        value = int(value)
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    if whole or (isinstance(value, np.bool_ | np.integer) and not isinstance(value, np.timedelta64)):
+        number: Any = value
+        value = int(number)
     low, high = bounds(bits, signed)
     return value if isinstance(value, int) and low <= value <= high else None
 

@@ -105,7 +105,7 @@ class RawBits(DataType):
 
     def cast_fill(self, value: object) -> Fill:
         value = scalar(value)
-        if isinstance(value, int) and value == 0:
+        if isinstance(value, int | np.integer) and value == 0:
             return self.default_fill()
         encoded = value.tobytes() if isinstance(value, np.void) else value
         if not isinstance(encoded, bytes | bytearray) or len(encoded) != self.nbytes:

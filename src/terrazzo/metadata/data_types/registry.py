@@ -86,7 +86,7 @@ def data_type_from_numpy(dtype: Any) -> DataType:
             return found
     if dtype.kind == "O":
         raise DataTypeValidationError(
-            'found the numpy type object, which does not say what its elements are; name "string" or "bytes", or convert'
+            'found the numpy type object, which does not say what its elements are; name "string" or "bytes"'
         )
     raise DataTypeValidationError(f"found the numpy type {dtype}, which no data type holds; {_names()}")
 

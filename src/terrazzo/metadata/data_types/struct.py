@@ -147,7 +147,7 @@ class Struct(DataType):
 
     def cast_fill(self, value: object) -> Fill:
         value = scalar(value)
-        if isinstance(value, int) and value == 0:
+        if isinstance(value, int | np.integer) and value == 0:
             return frozen_bytes(bytes(self.numpy.itemsize), self.numpy)
         if isinstance(value, np.void) and value.dtype.names is not None:
             if value.dtype == self.numpy:

@@ -95,19 +95,21 @@ class NumpyTime(DataType):
 
     def cast_fill(self, value: object) -> Fill:
         value = scalar(value)
-        if isinstance(value, bool):
-            self.not_a_fill(value, self._allowed())
-        if isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64):
-            if not NAT <= int(value) < 1 << 63:
-                self.not_a_fill(value, self._allowed())
-            return self._fill(int(value))
+        fill = None
         if isinstance(value, str | datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
             fill = self._cast(value)
-            if fill is not None:
-                return fill
-        self.not_a_fill(value, self._allowed())
+        elif (
+            isinstance(value, int | np.integer)
+            and not isinstance(value, bool)
+            and NAT <= int(value) < 1 << 63
+        ):
+            fill = self._fill(int(value))
+        if fill is None:
+            self.not_a_fill(value, self._allowed())
+        return fill
 
     def _cast(self, value: Any) -> Fill | None:
+        """A time of another unit, where no part of it is lost."""
         make: Any = np.datetime64 if self.kind == "datetime64" else np.timedelta64
         if isinstance(value, str) and self.kind == "timedelta64" and value != "NaT":
             return None
@@ -116,13 +118,10 @@ class NumpyTime(DataType):
         try:
             exact = make(value)
             cast = exact.astype(self.numpy)
+            same = bool(np.isnat(exact)) or bool(cast.astype(exact.dtype) == exact)
         except (TypeError, ValueError, OverflowError):
             return None
-        if np.isnat(exact):
-            return self._fill(NAT)
-        if np.isnat(cast) or not (cast.astype(exact.dtype) == exact or self.unit == "generic"):
-            return None
-        return self._fill(int(cast.astype(np.int64)))
+        return self._fill(int(cast.astype(np.int64))) if same else None
 
     def _fill(self, count: int) -> Fill:
         return frozen(np.int64(count), np.dtype(np.int64)).view(self.numpy)
