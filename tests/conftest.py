@@ -1,0 +1,15 @@
+"""Settings of the whole suite: small numbers of examples, the same ones on every machine, and no time limits."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "suite",
+    max_examples=50,
+    deadline=None,  # time is watched in bench/, never asserted in a test
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("search", parent=settings.get_profile("suite"), max_examples=2000, derandomize=False)
+settings.load_profile("suite")
