@@ -1,4 +1,4 @@
-"""Every document of tests/interop/cases.py: what terrazzo writes under it, terrazzo reads back equal to the last bit."""
+"""Every document of tests/interop/cases.py: what terrazzo writes under it, terrazzo reads back, to the last bit."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import BY_NAME, Case, canonical, differences, expected, values
-from conftest import LIVE, Exchange
+from exchange import LIVE, Exchange
 
 import terrazzo
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import BY_NAME, Case, canonical, differences, expected
-from conftest import Exchange
+from exchange import Exchange
 
 import terrazzo
 
