@@ -137,7 +137,7 @@ class RunEdges(Edges):
             first, start = first + count, start + edge * count
         if start > LARGEST:
             raise ValueError(f"the edges sum to {start}, beyond {LARGEST}")
-        self.runs = tuple(merged)
+        self.runs: tuple[tuple[int, int], ...] = tuple(merged)
         self._firsts = np.array(firsts, dtype=np.int64)
         self._starts = np.array(starts, dtype=np.int64)
         self._lengths = np.array([edge for edge, _ in merged], dtype=np.int64)
