@@ -169,7 +169,8 @@ class PointWindow(Window):
 
     def out_selection(self, row: int) -> Place:
         lo, hi = self._bounds[row].tolist()
-        return (self._projection._outside[lo:hi],)
+        outside = self._projection._outside[lo:hi]
+        return (outside,) if self.outers.shape[1] else (int(outside[0]),)
 
     def _chunk_shape(self, row: int) -> tuple[int, ...]:
         inner = self._projection._inner_shape
