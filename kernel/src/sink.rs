@@ -1,0 +1,135 @@
+//! Where encoded bytes go: an open descriptor written at given offsets, or memory.
+//!
+//! It decides no offset: the order of chunks in a sink is `encode`'s. Short writes go on, interrupted ones are retried.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::fault::Fault;
+use crate::scratch::Scratch;
+use crate::source::{Descriptor, Source, ended, read_exactly};
+
+const COPY_NBYTES: usize = 1 << 20;
+
+pub enum Sink {
+    File(Descriptor),
+    /// Pieces with their offsets in the sink, in any order until `take_pieces`.
+    Memory(Mutex<Vec<(u64, Vec<u8>)>>),
+}
+
+impl Sink {
+    pub fn new(fd: Option<i32>) -> Sink {
+        match fd {
+            Some(fd) => Sink::File(Descriptor::new(fd)),
+            None => Sink::Memory(Mutex::default()),
+        }
+    }
+
+    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+        match self {
+            Sink::File(descriptor) => write_all(descriptor, bytes, offset),
+            Sink::Memory(pieces) => {
+                let mut piece = Vec::new();
+                piece.try_reserve_exact(bytes.len()).map_err(|_| Fault::memory(bytes.len()))?;
+                piece.extend_from_slice(bytes);
+                keep(pieces, offset, piece);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies a range of a source, inside the system where both are files.
+    pub fn copy(&self, source: &Source, from: u64, nbytes: usize, to: u64, spare: &mut Scratch) -> Result<(), Fault> {
+        match (source, self) {
+            (Source::Buffer(buffer), _) => self.write(&buffer[from as usize..from as usize + nbytes], to),
+            (Source::File(input, _), Sink::Memory(pieces)) => {
+                let mut piece = crate::scratch::zeroed(nbytes)?;
+                read_exactly(input, &mut piece, from)?;
+                keep(pieces, to, piece);
+                Ok(())
+            }
+            (Source::File(input, _), Sink::File(output)) => {
+                let mut done = copy_in_system(input, output, from, nbytes, to)?;
+                while done < nbytes {
+                    let part = spare.take((nbytes - done).min(COPY_NBYTES))?;
+                    read_exactly(input, part, from + done as u64)?;
+                    write_all(output, part, to + done as u64)?;
+                    done += part.len();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The pieces in the order of their offsets; `None` for a file.
+    pub fn take_pieces(&self) -> Option<Vec<Vec<u8>>> {
+        let Sink::Memory(pieces) = self else { return None };
+        let mut pieces = std::mem::take(&mut *pieces.lock().unwrap_or_else(PoisonError::into_inner));
+        pieces.sort_by_key(|(offset, _)| *offset);
+        Some(pieces.into_iter().map(|(_, piece)| piece).collect())
+    }
+}
+
+fn keep(pieces: &Mutex<Vec<(u64, Vec<u8>)>>, offset: u64, piece: Vec<u8>) {
+    if !piece.is_empty() {
+        pieces.lock().unwrap_or_else(PoisonError::into_inner).push((offset, piece));
+    }
+}
+
+fn write_all(descriptor: &Descriptor, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match descriptor.file().write_at(&bytes[done..], offset + done as u64) {
+            Ok(0) => return Err(Fault::io("write", &io::Error::from(io::ErrorKind::WriteZero))),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Fault::io("write", &error)),
+        }
+    }
+    Ok(())
+}
+
+/// How much the system itself copied: all of it, or nothing where it cannot between these two files.
+#[cfg(target_os = "linux")]
+fn copy_in_system(input: &Descriptor, output: &Descriptor, from: u64, nbytes: usize, to: u64) -> Result<usize, Fault> {
+    use std::os::fd::AsRawFd;
+    let (mut from_at, mut to_at) = (from as libc::off64_t, to as libc::off64_t);
+    let mut done = 0;
+    while done < nbytes {
+        // SAFETY: both offsets are live local variables; the descriptors are those of the caller.
+        let count = unsafe {
+            libc::copy_file_range(
+                input.file().as_raw_fd(),
+                &mut from_at,
+                output.file().as_raw_fd(),
+                &mut to_at,
+                nbytes - done,
+                0,
+            )
+        };
+        match usize::try_from(count) {
+            // Some systems answer 0 for files they cannot copy: plain reading tells an end from that.
+            Ok(0) if done == 0 => return Ok(0),
+            Ok(0) => return Err(ended(nbytes, from, done)),
+            Ok(count) => done += count,
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EIO) => {
+                        return Err(Fault::io("copy", &error));
+                    }
+                    _ => return Ok(done),
+                }
+            }
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy_in_system(_: &Descriptor, _: &Descriptor, _: u64, _: usize, _: u64) -> Result<usize, Fault> {
+    let _ = ended;
+    Ok(0)
+}

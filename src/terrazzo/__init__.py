@@ -1,0 +1,1 @@
+"""Zarr v3 arrays with sharding: read fast, written safely, looked after."""
