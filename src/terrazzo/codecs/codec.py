@@ -6,21 +6,29 @@ Specification: Zarr core 3.0, "Codecs"; names and configurations as registered i
 A codec is an immutable value: equal configurations are equal codecs, and it pickles. It is checked once, by
 `resolve`, against the chunk it will be given; `encode` and `decode` then trust the specification and distrust the
 encoded bytes. A codec that the kernel knows also offers `step`; encode and decode must give the same bytes.
+
+To write one: subclass a kind, set `name`, write `from_configuration`, `configuration`, `encode` and `decode`, and pass
+the class to `register_codec`, or an object of it wherever codecs are named.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from terrazzo.metadata import DataType, Extension
+from terrazzo.options import Limits
 
-__all__ = ["ArrayArrayCodec", "ArrayBytesCodec", "BytesBytesCodec", "ChunkSpec", "Codec", "PartialReader"]
+if TYPE_CHECKING:
+    from terrazzo.codecs.chain import Chain
 
+__all__ = ["ArrayArrayCodec", "ArrayBytesCodec", "BytesBytesCodec", "ChunkSpec", "Codec", "Context"]
+
+Array = np.ndarray[Any, Any]
 Buffer = Any  # anything with the buffer protocol
 Step = tuple[object, ...]
 
@@ -31,7 +39,7 @@ class ChunkSpec:
 
     shape: tuple[int, ...]
     data_type: DataType
-    fill: np.ndarray[Any, Any]
+    fill: Array
 
     @property
     def nbytes(self) -> int | None:
@@ -45,10 +53,29 @@ class ChunkSpec:
         return n
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """Where a codec stands while a chain is built: `path` for errors, limits and strictness for its decisions.
+
+    depth: how many codecs hold this one. build: makes a chain, for codecs that hold codecs of their own.
+    """
+
+    path: str = ""
+    limits: Limits = field(default_factory=Limits)
+    strict: bool = True
+    depth: int = 0
+    build: Callable[[Sequence[Codec], ChunkSpec, Context], Chain] | None = None
+
+
 class Codec(ABC):
     """Any codec."""
 
-    name: ClassVar[str]
+    #: as documents spell it
+    name: str
+    #: the constructor's arguments that a string such as "zstd:5" states, in order
+    spelling: ClassVar[tuple[str, ...]] = ()
+    #: whether decoding notices that bytes were changed
+    checksums: bool = False
 
     @classmethod
     @abstractmethod
@@ -62,6 +89,10 @@ class Codec(ABC):
     def extension(self) -> Extension:
         return Extension(self.name, self.configuration())
 
+    def to_dict(self) -> dict[str, Any]:
+        """The codec as documents hold it."""
+        return self.extension().to_json()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Codec) and self.extension() == other.extension()
 
@@ -73,14 +104,14 @@ class ArrayArrayCodec(Codec):
     """array -> array."""
 
     @abstractmethod
-    def resolve(self, spec: ChunkSpec) -> ChunkSpec:
+    def resolve(self, spec: ChunkSpec, context: Context) -> ChunkSpec:
         """What the next codec is given; raises MetadataError where the chunk cannot be encoded."""
 
     @abstractmethod
-    def encode(self, value: np.ndarray[Any, Any], spec: ChunkSpec) -> np.ndarray[Any, Any]: ...
+    def encode(self, value: Array, spec: ChunkSpec) -> Array: ...
 
     @abstractmethod
-    def decode(self, value: np.ndarray[Any, Any], spec: ChunkSpec) -> np.ndarray[Any, Any]:
+    def decode(self, value: Array, spec: ChunkSpec) -> Array:
         """`spec` is the specification on the array side, as in `resolve`; the answer has its shape and type."""
 
     def step(self, spec: ChunkSpec) -> Step | None:
@@ -91,7 +122,7 @@ class ArrayArrayCodec(Codec):
 class ArrayBytesCodec(Codec):
     """array -> bytes."""
 
-    def resolve(self, spec: ChunkSpec) -> Self:
+    def resolve(self, spec: ChunkSpec, context: Context) -> ArrayBytesCodec:
         """This codec, checked against the chunk (with derived settings filled in, where it has any)."""
         return self
 
@@ -100,40 +131,20 @@ class ArrayBytesCodec(Codec):
         return None
 
     @abstractmethod
-    def encode(self, value: np.ndarray[Any, Any], spec: ChunkSpec) -> Buffer: ...
+    def encode(self, value: Array, spec: ChunkSpec) -> Buffer: ...
 
     @abstractmethod
-    def decode(self, encoded: Buffer, spec: ChunkSpec) -> np.ndarray[Any, Any]:
+    def decode(self, encoded: Buffer, spec: ChunkSpec) -> Array:
         """An array of the specification's shape and type; raises CodecError on anything else."""
 
     def step(self, spec: ChunkSpec) -> Step | None:
         return None
 
-    def partial(self, spec: ChunkSpec) -> PartialReader | None:
-        """A reader of parts of an encoded chunk, for codecs that need not read all of it."""
-        return None
-
-
-class PartialReader(ABC):
-    """Reads a part of one encoded chunk in rounds of byte ranges (relative to the encoded chunk)."""
-
-    @abstractmethod
-    def first(self) -> tuple[int, int | None]:
-        """The range to read first; a negative start counts from the end."""
-
-    @abstractmethod
-    def ranges(self, first: Buffer, selection: tuple[slice, ...]) -> Sequence[tuple[int, int]]:
-        """The ranges that the selection needs, given the bytes of `first`."""
-
-    @abstractmethod
-    def decode(self, first: Buffer, parts: Sequence[Buffer], selection: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        """The selected part of the chunk."""
-
 
 class BytesBytesCodec(Codec):
     """bytes -> bytes."""
 
-    def resolve(self, spec: ChunkSpec) -> Self:
+    def resolve(self, spec: ChunkSpec, context: Context) -> BytesBytesCodec:
         """This codec with settings that follow from the array -> bytes codec's input (blosc's typesize)."""
         return self
 
