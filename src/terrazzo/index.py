@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 
 from terrazzo.errors import ChecksumError, CodecError, ShardError
-from terrazzo.layout import Layout, Sharding
+from math import prod
+
+from terrazzo.codecs.sharding import ShardingIndexed
+from terrazzo.layout import Layout
 from terrazzo.shard import check_entries, index_range
 from terrazzo.stores.store import Range, Source, Tag
 
@@ -33,32 +36,32 @@ class ShardIndex:
     tag: Tag
 
 
-def first_range(sharding: Sharding, chunks: int) -> Range:
-    """The byte range that holds the index of a shard of `chunks` inner chunks."""
-    return index_range(sharding.location, sharding.index_nbytes(chunks))
+def first_range(sharding: ShardingIndexed, count: tuple[int, ...]) -> Range:
+    """The byte range that holds the index of a shard with `count` inner chunks per dimension."""
+    return index_range(sharding.index_location, sharding.index_nbytes(count))
 
 
-def parse(layout: Layout, key: str, chunks: int, source: Source, strict: bool) -> ShardIndex:
+def parse(layout: Layout, key: str, count: tuple[int, ...], source: Source, strict: bool) -> ShardIndex:
     """The index in `source.first`, checked against the size of the object it came from."""
     sharding = layout.sharding
     assert sharding is not None and source.first is not None
-    nbytes = sharding.index_nbytes(chunks)
+    nbytes = sharding.index_nbytes(count)
     found = memoryview(source.first).nbytes
     size = source.size if source.size is not None else found
     if found != nbytes or size < nbytes:
         raise ShardError(
-            f"shard {key!r} has {size} bytes, fewer than the {nbytes} of its index for {chunks} inner chunks: "
+            f"shard {key!r} has {size} bytes, fewer than the {nbytes} of its index for {prod(count)} inner chunks: "
             "it was cut short, or belongs to another array; `terrazzo check` tells more"
         )
     try:
-        entries = sharding.decode_index(source.first, chunks)
+        entries = sharding.decode_index(source.first, count)
     except ChecksumError as error:
         raise ChecksumError(f"shard {key!r}: the index is not what was written: {error}") from error
     except CodecError as error:
         raise ShardError(f"shard {key!r}: the index does not decode: {error}") from error
-    start, length = first_range(sharding, chunks)
+    start, length = first_range(sharding, count)
     span = (size + start, size) if start < 0 else (0, length or 0)
-    check_entries(entries, size, span, strict, f"shard {key!r}")
+    check_entries(entries, size, span, strict, f"shard {key!r}", count)
     entries.setflags(write=False)
     return ShardIndex(entries, size, source.tag)
 

@@ -168,7 +168,7 @@ def _look(
             inside = (chunks * np.array(sharding.chunk_shape) < np.array(layout.shape)).all(axis=1)
             start, length = index_range(sharding.index_location, sharding.index_nbytes(counts[k]))
             span = (index.size + start, index.size) if start < 0 else (0, length or 0)
-            unused = sum(stop - begin for begin, stop in dead_ranges(index.entries, index.size, span))
+            unused = dead_ranges(index.entries, index.size, span)[:, 1].sum()
             answers.append((names[k], outers[k], (chunks[inside], index.entries[full[inside]], index.size, int(unused))))
     finally:
         for source in sources:

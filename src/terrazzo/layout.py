@@ -22,7 +22,7 @@ from terrazzo.chunk_keys import ChunkKeys, chunk_keys_from_extension
 from terrazzo.codecs.chain import Chain
 from terrazzo.codecs.codec import ChunkSpec
 from terrazzo.codecs.sharding import ShardingIndexed
-from terrazzo.errors import LimitError, MetadataError
+from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType
 from terrazzo.options import Options
 
@@ -153,14 +153,6 @@ class Layout:
 
 def _chain(document: ArrayMetadata, shape: tuple[int, ...], where: str, options: Options) -> Chain:
     spec = ChunkSpec(shape, document.data_type, document.fill_value)
-    chain = Chain.build(
+    return Chain.build(
         document.codecs, spec, limits=options.limits, path=f"{where}: codecs", strict=options.strict
     )
-    touched = spec if chain.sharding is None else chain.sharding.inner_chain.spec
-    nbytes = touched.nbytes
-    if nbytes is not None and nbytes > options.limits.chunk_nbytes:
-        raise LimitError(
-            f"{where}: chunks of {nbytes:,} bytes; at most {options.limits.chunk_nbytes:,} are allowed "
-            "(limits.chunk_nbytes in the configuration)"
-        )
-    return chain

@@ -5,15 +5,23 @@ What it does not do: say what a document means (metadata), or where nodes are (g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from terrazzo.errors import ConflictError, LimitError, NodeNotFoundError
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, parse_node
 from terrazzo.options import Options
-from terrazzo.stores.store import Erase, Open, Put, Store
+from terrazzo.stores.store import Erase, Hold, Open, Put, Store
 
-__all__ = ["change_document", "document_key", "erase_document", "read_document", "write_document"]
+__all__ = [
+    "change_document",
+    "create_document",
+    "document_key",
+    "erase_document",
+    "read_contents",
+    "read_document",
+    "write_document",
+]
 
 Node = ArrayMetadata | GroupMetadata
 T = TypeVar("T", ArrayMetadata, GroupMetadata)
@@ -29,30 +37,43 @@ def document_key(path: str) -> str:
 
 def read_document(store: Store, path: str, options: Options) -> Node | None:
     """The node at `path`, or None where there is no document."""
+    (content,) = read_contents(store, [path], options)
+    return None if content is None else parse_node(content, document_key(path), options)
+
+
+def read_contents(store: Store, paths: Sequence[str], options: Options) -> list[bytes | None]:
+    """The bytes of the documents at many paths in one round, None where there is none; LimitError where too large."""
+    limit = options.limits.metadata_nbytes
+    sources = store.open([Open(document_key(path), (0, limit + 1)) for path in paths])
+    contents: list[bytes | None] = []
+    try:
+        for path, source in zip(paths, sources, strict=True):
+            first = None if source is None else source.first
+            if first is not None and memoryview(first).nbytes > limit:
+                raise LimitError(
+                    f"{document_key(path)}: more than {limit:,} bytes (limits.metadata_nbytes in the configuration)"
+                )
+            contents.append(None if first is None else bytes(first))
+    finally:
+        for source in sources:
+            if source is not None:
+                source.close()
+    return contents
+
+
+def create_document(store: Store, path: str, node: Node, options: Options) -> None:
+    """Put the document of `node` where there is none; ConflictError where there is one, whoever put it there."""
     key = document_key(path)
-    (source,) = store.open([Open(key, (0, options.limits.metadata_nbytes + 1))])
-    if source is None:
-        return None
-    with source:
-        content = source.first
-        assert content is not None
-        if memoryview(content).nbytes > options.limits.metadata_nbytes:
-            raise LimitError(
-                f"{key}: more than {options.limits.metadata_nbytes:,} bytes "
-                "(limits.metadata_nbytes in the configuration)"
-            )
-        return parse_node(bytes(content), key, limits=options.limits, strict=options.strict)
+    with store.hold(key) as hold:
+        if hold.source is not None:
+            raise ConflictError(f"{key!r} is there already; nothing was written")
+        _commit(store, hold, node, options)
 
 
 def write_document(store: Store, path: str, node: Node, options: Options) -> None:
     """Put the document of `node`, whole."""
     with store.hold(document_key(path)) as hold:
-        sink = store.sink(hold)
-        try:
-            sink.write(0, node.to_bytes())
-            store.commit([Put(hold, sink)], options.durability)
-        finally:
-            sink.discard()
+        _commit(store, hold, node, options)
 
 
 def change_document(store: Store, path: str, kind: type[T], change: Callable[[T], T], options: Options) -> T:
@@ -63,16 +84,11 @@ def change_document(store: Store, path: str, kind: type[T], change: Callable[[T]
             with store.hold(key, (0, options.limits.metadata_nbytes)) as hold:
                 if hold.source is None:
                     raise NodeNotFoundError(f"there is no {key!r} any more: the node was deleted")
-                node = parse_node(bytes(hold.source.first or b""), key, limits=options.limits, strict=options.strict)
+                node = parse_node(bytes(hold.source.first or b""), key, options)
                 if not isinstance(node, kind):
                     raise NodeNotFoundError(f"{key!r} no longer describes the node that was opened")
                 changed = change(node)
-                sink = store.sink(hold)
-                try:
-                    sink.write(0, changed.to_bytes())
-                    store.commit([Put(hold, sink)], options.durability)
-                finally:
-                    sink.discard()
+                _commit(store, hold, changed, options)
                 return changed
         except ConflictError:
             if attempt == TRIES - 1:
@@ -84,3 +100,12 @@ def erase_document(store: Store, path: str, options: Options) -> None:
     """Take the document away; absence is no error."""
     with store.hold(document_key(path)) as hold:
         store.commit([Erase(hold)], options.durability)
+
+
+def _commit(store: Store, hold: Hold, node: Node, options: Options) -> None:
+    sink = store.sink(hold)
+    try:
+        sink.write(0, node.to_bytes())
+        store.commit([Put(hold, sink)], options.durability)
+    finally:
+        sink.discard()

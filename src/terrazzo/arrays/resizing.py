@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from terrazzo.chunk_grid import chunk_grid_from_extension
 from terrazzo.layout import Layout
-from terrazzo.metadata import ArrayMetadata
+from terrazzo.metadata import ArrayMetadata, Extension
 from terrazzo.stores.store import Store
 
 __all__ = ["appended_shape", "resized", "surplus_keys"]
@@ -24,7 +24,7 @@ def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> Array
     if any(n < 0 for n in shape):
         raise ValueError(f"array {path!r}: the new shape {shape} has a negative extent")
     grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path).resized(shape)
-    return replace(document, shape=shape, chunk_grid=grid.to_extension())
+    return replace(document, shape=shape, chunk_grid=Extension.from_json(grid.to_extension()))
 
 
 def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:

@@ -79,7 +79,7 @@ def _write_window(
     firsts = [
         None if sharding is None or whole[k] else first_range(sharding, count) for k, count in enumerate(counts)
     ]
-    holds: list[Hold] = yield Holding(list(zip(names, firsts, strict=True)))
+    holds: list[Hold] = yield Holding(names, firsts)
     sinks: list[Sink] = []
     try:
         olds = [

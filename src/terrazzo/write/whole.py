@@ -101,7 +101,7 @@ def _put(
     assert layout.sharding is not None
     names = layout.chunk_keys(outers)
     shape = layout.sharding.chunk_shape
-    holds: list[Hold] = yield Holding([(names[0], None)])
+    holds: list[Hold] = yield Holding(names)
     sinks: list[Sink] = []
     try:
         sinks += yield Sinking(holds)
