@@ -25,7 +25,10 @@ OPEN = {"errors", "options"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "options": set(),
+    "config": set(),
     "drawing": set(),
+    "blocks": set(),
+    "progress": set(),
     "metadata": set(),
     "chunk_grid": set(),
     "chunk_keys": set(),
@@ -36,20 +39,20 @@ ROOMS: dict[str, set[str]] = {
     "shapes": {"chunk_grid"},
     "layout": {"codecs", "metadata", "chunk_grid", "chunk_keys", "shard"},
     "strategy": {"shard"},
-    "index": {"layout", "shard", "stores"},
+    "index": {"codecs", "layout", "shard", "stores"},
     "transformers": {"index", "layout", "shard", "chunk_grid", "chunk_keys", "stores"},
-    "read": {"index", "layout", "indexing", "shard", "stores"},
+    "read": {"index", "layout", "codecs", "indexing", "shard", "stores"},
     "write": {"read", "index", "strategy", "layout", "indexing", "shard", "stores"},
-    "inventory": {"index", "layout", "indexing", "stores"},
+    "inventory": {"read", "index", "layout", "indexing", "shard", "stores"},
     "writer": {"write", "layout", "indexing", "stores"},
     "arrays": {
         *("writer", "inventory", "write", "read", "index", "strategy", "layout", "indexing"),
-        *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing"),
+        *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing", "config"),
     },
-    "groups": {"arrays", "metadata", "transformers", "stores", "drawing"},
+    "groups": {"arrays", "metadata", "transformers", "stores", "drawing", "config"},
 }
 #: these stand on groups and arrays and all that those stand on, but not on one another
-UPPER = ("care", "containers", "gridding", "adapters", "serve")
+UPPER = ("care", "importing", "containers", "gridding", "adapters", "serve")
 FOUNDATION = set(ROOMS)
 for upper in UPPER:
     ROOMS[upper] = set(FOUNDATION)
@@ -59,7 +62,7 @@ ROOMS["__init__"] = set(ROOMS)
 ROOMS["__main__"] = {"cli"}
 
 #: the only files that know the native door
-DOOR = {"codecs/chain.py", "layout.py", "read.py", "write.py", "stores/local.py"}
+DOOR = {"codecs/native.py", "codecs/native.py", "layout.py", "read.py", "write/encoding.py", "stores/local.py"}
 
 #: words that name nothing
 EMPTY_NAMES = {"util", "utils", "common", "manager", "info", "data", "helpers", "misc"}
