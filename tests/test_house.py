@@ -56,6 +56,7 @@ UPPER = ("care", "importing", "containers", "gridding", "adapters", "serve")
 FOUNDATION = set(ROOMS)
 for upper in UPPER:
     ROOMS[upper] = set(FOUNDATION)
+ROOMS["api"] = set(FOUNDATION)
 #: these stand on everything
 ROOMS["cli"] = set(ROOMS)
 ROOMS["__init__"] = set(ROOMS)
