@@ -46,12 +46,16 @@ class Chunks:
         for key, chunk in self.chunks.items():
             inside = tuple(max(0, n - s) for n, s in zip(self.tiles.shape, self.origin[key], strict=True))
             for dim, n in enumerate(inside):
-                if (np.take(chunk, range(min(n, chunk.shape[dim]), chunk.shape[dim]), axis=dim) != FILL).any():
+                if (
+                    np.take(chunk, range(min(n, chunk.shape[dim]), chunk.shape[dim]), axis=dim) != FILL
+                ).any():
                     return False
         return True
 
 
-def moves(placement: Any, cell: int, chunk_shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def moves(
+    placement: Any, cell: int, chunk_shape: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(position in the chunk, position in the buffer) of every element of a cell, one by one."""
     if placement[0] == "points":
         _, bounds, inside, outside = placement
@@ -59,7 +63,10 @@ def moves(placement: Any, cell: int, chunk_shape: tuple[int, ...]) -> list[tuple
         assert bounds.flags.c_contiguous
         lo, hi = bounds[cell]
         return [
-            (tuple(int(v) for v in np.unravel_index(inside[k], chunk_shape)) if chunk_shape else (), (int(outside[k]),))
+            (
+                tuple(int(v) for v in np.unravel_index(inside[k], chunk_shape)) if chunk_shape else (),
+                (int(outside[k]),),
+            )
             for k in range(lo, hi)
         ]
     axes = placement[1]
@@ -85,9 +92,14 @@ def rows(window: Window, chunks: Chunks) -> list[tuple[int, tuple[tuple[int, ...
     assert window.shard_number.shape == window.inner.shape == window.whole.shape == (n,)
     assert window.whole_shard.shape == (m,)
     assert window.whole.dtype == window.whole_shard.dtype == np.bool_
-    assert {a.dtype for a in (window.outers, window.shard_number, window.inner, window.cell)} == {np.dtype(np.int64)}
+    assert {a.dtype for a in (window.outers, window.shard_number, window.inner, window.cell)} == {
+        np.dtype(np.int64)
+    }
     assert set(window.shard_number.tolist()) == set(range(m))
-    keys = [(tuple(window.outers[s].tolist()), int(i)) for s, i in zip(window.shard_number, window.inner, strict=True)]
+    keys = [
+        (tuple(window.outers[s].tolist()), int(i))
+        for s, i in zip(window.shard_number, window.inner, strict=True)
+    ]
     assert len(set(keys)) == n
     return list(zip(window.cell.tolist(), keys, strict=True))
 

@@ -112,11 +112,18 @@ def test_basic(data: st.DataObject, tiles: Tiles, limits: tuple[int, ...]) -> No
         same(found, wanted)
         assert isinstance(found, np.ndarray) == isinstance(wanted, np.ndarray)
         assert projection.out_shape == wanted.shape
-    _write_and_compare(project_basic(selection, tiles, for_write=True), tiles, selection, wanted.shape, data, limits)
+    _write_and_compare(
+        project_basic(selection, tiles, for_write=True), tiles, selection, wanted.shape, data, limits
+    )
 
 
 def _write_and_compare(
-    projection: Any, tiles: Tiles, index: Any, shape: tuple[int, ...], data: st.DataObject, limits: tuple[int, ...]
+    projection: Any,
+    tiles: Tiles,
+    index: Any,
+    shape: tuple[int, ...],
+    data: st.DataObject,
+    limits: tuple[int, ...],
 ) -> None:
     plain = value_of(tiles)
     chunks = Chunks(tiles, plain)
@@ -158,7 +165,9 @@ def test_orthogonal(data: st.DataObject, tiles: Tiles, limits: tuple[int, ...]) 
 def _assign_last(plain: np.ndarray[Any, Any], index: Any, value: np.ndarray[Any, Any]) -> None:
     """Assignment element by element, so that the last of equal positions is sure to stay."""
     positions = np.arange(plain.size).reshape(plain.shape)[index]
-    for position, element in zip(positions.reshape(-1), np.broadcast_to(value.reshape(-1), positions.size), strict=True):
+    for position, element in zip(
+        positions.reshape(-1), np.broadcast_to(value.reshape(-1), positions.size), strict=True
+    ):
         plain.reshape(-1)[position] = element
 
 
@@ -168,7 +177,11 @@ def test_coordinates(data: st.DataObject, tiles: Tiles, limits: tuple[int, ...])
     count = data.draw(st.integers(0, 12)) if all(tiles.shape) else 0
     items: list[Any] = []
     for length in tiles.shape:
-        found = data.draw(st.lists(st.integers(-length, length - 1), min_size=count, max_size=count)) if count else []
+        found = (
+            data.draw(st.lists(st.integers(-length, length - 1), min_size=count, max_size=count))
+            if count
+            else []
+        )
         items.append(np.array(found, dtype=np.int64))
     if count and data.draw(st.booleans()):
         items[0] = items[0][:, None]  # broadcast to two dimensions
@@ -196,7 +209,9 @@ def test_mask(data: st.DataObject, tiles: Tiles, limits: tuple[int, ...]) -> Non
     bits = data.draw(st.sampled_from(["all", "none", "some"]))
     mask = np.full(tiles.shape, bits == "all")
     if bits == "some":
-        mask = np.array(data.draw(st.lists(st.booleans(), min_size=plain.size, max_size=plain.size)), dtype=bool)
+        mask = np.array(
+            data.draw(st.lists(st.booleans(), min_size=plain.size, max_size=plain.size)), dtype=bool
+        )
         mask = mask.reshape(tiles.shape)
     for project in (project_mask, project_fancy):
         same(read(project(mask, tiles), Chunks(tiles, plain), *limits), plain[mask])
@@ -211,7 +226,9 @@ def test_mask(data: st.DataObject, tiles: Tiles, limits: tuple[int, ...]) -> Non
 def test_blocks(data: st.DataObject, tiles: Tiles, limits: tuple[int, ...]) -> None:
     items: list[Any] = []
     index: list[Any] = []
-    for length, edges, count in zip(tiles.shape, tiles.grid.dims, tiles.grid.grid_shape(tiles.shape), strict=True):
+    for length, edges, count in zip(
+        tiles.shape, tiles.grid.dims, tiles.grid.grid_shape(tiles.shape), strict=True
+    ):
         begin = [min(edges.begin(i), length) for i in range(count)] + [length]
         if count and data.draw(st.booleans()):
             item = data.draw(st.integers(-count, count - 1))
