@@ -125,8 +125,6 @@ class _Setting:
             self._owner._local.set(self._before)
 
 
-
-
 def options_from(settings: Mapping[str, Any] | None) -> Options:
     """Options of the context, with an array's own settings (`config=` of zarr-python's functions) over them."""
     if not settings:
@@ -143,7 +141,12 @@ def options_from(settings: Mapping[str, Any] | None) -> Options:
 
 
 def _check_name(name: str) -> None:
-    if name in _OWN or name in _ZARR or name in _EXTRA or any(name == h or name.startswith(h + ".") for h in _HARMLESS):
+    if (
+        name in _OWN
+        or name in _ZARR
+        or name in _EXTRA
+        or any(name == h or name.startswith(h + ".") for h in _HARMLESS)
+    ):
         return
     near = difflib.get_close_matches(name, [*_OWN, *_ZARR, *_EXTRA], 1)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(_OWN))}"
@@ -179,7 +182,9 @@ def _checked(name: str, value: Any) -> Any:
     allowed = {"durability": ("fsync", "rename", "none"), "missing": ("fill", "error")}
     if name in allowed:
         if value not in allowed[name]:
-            raise ValueError(f"config: {name} is {value!r}; allowed are {', '.join(map(repr, allowed[name]))}")
+            raise ValueError(
+                f"config: {name} is {value!r}; allowed are {', '.join(map(repr, allowed[name]))}"
+            )
         return value
     if name in ("threads", "memory", "index_cache_nbytes"):
         return _positive(name, value) if name != "index_cache_nbytes" or value else 0

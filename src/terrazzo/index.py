@@ -12,14 +12,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from terrazzo.errors import ChecksumError, CodecError, ShardError
-from math import prod
-
 from terrazzo.codecs.sharding import ShardingIndexed
+from terrazzo.errors import ChecksumError, CodecError, ShardError
 from terrazzo.layout import Layout
 from terrazzo.shard import check_entries, index_range
 from terrazzo.stores.store import Range, Source, Tag

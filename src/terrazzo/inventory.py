@@ -55,7 +55,12 @@ class Inventory:
     @cached_property
     def table(self) -> Array:
         """One row per chunk as a numpy structured array: chunk, key number, offset, nbytes."""
-        kinds = [("chunk", np.int64, (len(self.grid),)), ("object", np.int64), ("offset", np.uint64), ("nbytes", np.uint64)]
+        kinds = [
+            ("chunk", np.int64, (len(self.grid),)),
+            ("object", np.int64),
+            ("offset", np.uint64),
+            ("nbytes", np.uint64),
+        ]
         rows = np.empty(len(self), kinds)
         rows["chunk"], rows["object"] = self.chunks, self.object
         rows["offset"], rows["nbytes"] = self.offset, self.nbytes
@@ -69,7 +74,11 @@ class Inventory:
     @property
     def ratio(self) -> float:
         """Decoded bytes of the stored chunks for each encoded byte."""
-        return len(self) * prod(self.chunk_shape) * self.itemsize / self.stored_nbytes if self.stored_nbytes else 0.0
+        return (
+            len(self) * prod(self.chunk_shape) * self.itemsize / self.stored_nbytes
+            if self.stored_nbytes
+            else 0.0
+        )
 
     @property
     def bitmap(self) -> bytes:
@@ -82,8 +91,12 @@ class Inventory:
     def boxes(self) -> Iterator[tuple[tuple[int, ...], Region]]:
         """Each stored chunk's index, and the box of the array that it covers."""
         for index in self.chunks.tolist():
-            yield tuple(index), tuple(
-                slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, self.chunk_shape, self.shape, strict=True)
+            yield (
+                tuple(index),
+                tuple(
+                    slice(i * c, min((i + 1) * c, n))
+                    for i, c, n in zip(index, self.chunk_shape, self.shape, strict=True)
+                ),
             )
 
 
@@ -100,12 +113,19 @@ def inventory(
     owners: list[Array] = []
     for start in range(0, total, MAX_OBJECTS):
         flat = np.arange(start, min(start + MAX_OBJECTS, total))
-        outers = np.stack(
-            [span[i] for span, i in zip(spans, np.unravel_index(flat, [len(s) for s in spans]), strict=True)], axis=1
-        ) if spans else np.zeros((1, 0), np.int64)
+        outers = (
+            np.stack(
+                [
+                    span[i]
+                    for span, i in zip(spans, np.unravel_index(flat, [len(s) for s in spans]), strict=True)
+                ],
+                axis=1,
+            )
+            if spans
+            else np.zeros((1, 0), np.int64)
+        )
         names = layout.chunk_keys(outers)
-        for name, outer, known in (yield from _look(layout, outers, names, options, cache)):
-            chunks, entries, size, unused = known
+        for name, chunks, entries, size, unused in (yield from _look(layout, outers, names, options, cache)):
             owners.append(np.full(len(chunks), len(keys), np.int64))
             found.append((chunks, entries[:, 0], entries[:, 1]))
             keys.append(name)
@@ -137,14 +157,16 @@ def inventory(
 
 def _look(
     layout: Layout, outers: Array, names: list[str], options: Options, cache: IndexCache
-) -> Generator[Any, Any, list[tuple[str, Array, tuple[Array, Array, int, int]]]]:
+) -> Generator[Any, Any, list[tuple[str, Array, Array, int, int]]]:
     """The stored chunks of one batch of objects."""
     sharding = layout.sharding
-    answers: list[tuple[str, Array, tuple[Array, Array, int, int]]] = []
+    answers: list[tuple[str, Array, Array, int, int]] = []
     counts = layout.counts(outers) if sharding is not None else [()] * len(names)
     known = [cache.get(name) for name in names]
     requests = [
-        Open(name, None if sharding is None else first_range(sharding, count), None if old is None else old.tag)
+        Open(
+            name, None if sharding is None else first_range(sharding, count), None if old is None else old.tag
+        )
         for name, count, old in zip(names, counts, known, strict=True)
     ]
     sources = yield Opening(requests)
@@ -155,21 +177,28 @@ def _look(
             if sharding is None:
                 size = source.size or 0
                 entries = np.array([[0, size]], np.uint64)
-                answers.append((names[k], outers[k], (outers[k : k + 1], entries, size, 0)))
+                answers.append((names[k], outers[k : k + 1], entries, size, 0))
                 continue
             index = known[k] if source.first is None else None
             if index is None:
                 index = parse(layout, names[k], counts[k], source, options.strict)
                 cache.put(names[k], index)
             full = np.flatnonzero(index.entries[:, 0] != EMPTY)
-            first = [layout.grid.chunk_start(d, outers[k : k + 1, d])[0] // c for d, c in enumerate(sharding.chunk_shape)]
-            inner = np.stack(np.unravel_index(full, counts[k]), axis=1) if counts[k] else np.zeros((len(full), 0), np.int64)
+            first = [
+                layout.grid.chunk_start(d, outers[k : k + 1, d])[0] // c
+                for d, c in enumerate(sharding.chunk_shape)
+            ]
+            inner = (
+                np.stack(np.unravel_index(full, counts[k]), axis=1)
+                if counts[k]
+                else np.zeros((len(full), 0), np.int64)
+            )
             chunks = inner + np.array(first, np.int64)
             inside = (chunks * np.array(sharding.chunk_shape) < np.array(layout.shape)).all(axis=1)
             start, length = index_range(sharding.index_location, sharding.index_nbytes(counts[k]))
             span = (index.size + start, index.size) if start < 0 else (0, length or 0)
             unused = dead_ranges(index.entries, index.size, span)[:, 1].sum()
-            answers.append((names[k], outers[k], (chunks[inside], index.entries[full[inside]], index.size, int(unused))))
+            answers.append((names[k], chunks[inside], index.entries[full[inside]], index.size, int(unused)))
     finally:
         for source in sources:
             if source is not None:

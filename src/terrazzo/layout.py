@@ -64,9 +64,7 @@ class Layout:
                 f"{where}: storage_transformers: {names} is not known; none is registered for this format"
             )
         shapes = grid.distinct_shapes()
-        chains = {
-            shape: _chain(document, shape, where, options) for shape in shapes
-        }
+        chains = {shape: _chain(document, shape, where, options) for shape in shapes}
         outer = chains[shapes[0]]
         sharding = outer.sharding
         return cls(

@@ -12,13 +12,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from terrazzo import _kernel
 from terrazzo.codecs.chain import Chain
-from terrazzo.errors import ChecksumError, ChunkNotFoundError, CodecError, ConflictError, LimitError, ShardError, StoreError
+from terrazzo.errors import (
+    ChecksumError,
+    ChunkNotFoundError,
+    CodecError,
+    ConflictError,
+    LimitError,
+    ShardError,
+    StoreError,
+)
 from terrazzo.index import IndexCache, first_range, parse
 from terrazzo.indexing import Projection, Window
 from terrazzo.layout import Layout
@@ -26,7 +35,17 @@ from terrazzo.options import Options
 from terrazzo.stores.flow import Fetching, Opening, Recovering, Working
 from terrazzo.stores.store import ALL, Open, Source
 
-__all__ = ["MAX_OBJECTS", "MAX_ROWS", "Flow", "bytes_of", "locate", "place", "raise_failures", "read", "size_of"]
+__all__ = [
+    "MAX_OBJECTS",
+    "MAX_ROWS",
+    "Flow",
+    "bytes_of",
+    "locate",
+    "place",
+    "raise_failures",
+    "read",
+    "size_of",
+]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
@@ -51,7 +70,7 @@ def read(layout: Layout, projection: Projection, out: Array, options: Options, c
                 if not _worth_another_look(error) or attempt == TRIES - 1:
                     raise
                 yield Recovering(keys(layout, window))
-                yield Working(lambda pause=0.002 * 4**attempt: time.sleep(pause))
+                yield Working(partial(time.sleep, 0.002 * 4**attempt))
 
 
 def _worth_another_look(error: Exception) -> bool:
@@ -86,7 +105,7 @@ def locate(
     *,
     fresh: bool = False,
 ) -> Generator[Any, Any, Array]:
-    """Open the objects of a window (into `sources`) and answer the kernel's rows: source, offset, nbytes, program, cell."""
+    """Open the objects of a window (into `sources`); the kernel's rows: source, offset, nbytes, program, cell."""
     n = len(window.cell)
     rows = np.empty((n, 5), np.int64)
     number = window.shard_number
@@ -108,7 +127,7 @@ def locate(
         known = None if fresh else cache.get(name)
         requests.append(Open(name, first_range(layout.sharding, count), None if known is None else known.tag))
     sources += yield Opening(requests)
-    entries = []
+    entries: list[Array | None] = []
     for name, count, source in zip(names, counts, sources, strict=True):
         if source is None:
             cache.drop(name)
@@ -148,9 +167,11 @@ def locate(
 
 
 def size_of(source: Source) -> int:
-    if source.size is not None:
-        return source.size
-    return memoryview(source.first).nbytes
+    """Bytes of the object; where they were not known before the first answer, that answer was all of it."""
+    if source.size is None:
+        assert source.first is not None
+        return memoryview(source.first).nbytes
+    return source.size
 
 
 def decode(
@@ -166,9 +187,11 @@ def decode(
     if options.missing == "error":
         gone = np.flatnonzero(rows[:, 0] == MISSING)
         if len(gone):
-            raise ChunkNotFoundError(f"{place(layout, window, names, int(gone[0]))} is not stored")
+            raise ChunkNotFoundError(f"{_place_of(layout, window, names, int(gone[0]))} is not stored")
     handles = [None if source is None else handle_of(source) for source in sources]
-    lacking = [number for number, handle in enumerate(handles) if handle is None and sources[number] is not None]
+    lacking = [
+        number for number, handle in enumerate(handles) if handle is None and sources[number] is not None
+    ]
     if not lacking:
         yield from _decode_rows(layout, window, rows, names, handles, out, options)
         return
@@ -191,7 +214,11 @@ def handle_of(source: Source) -> Any:
     """What the kernel can read from: a descriptor or a buffer."""
     if source.handle is not None:
         return source.handle
-    if source.first is not None and source.size is not None and memoryview(source.first).nbytes == source.size:
+    if (
+        source.first is not None
+        and source.size is not None
+        and memoryview(source.first).nbytes == source.size
+    ):
         return source.first
     return None
 
@@ -203,11 +230,12 @@ def _fetch(
     picked = np.flatnonzero(wanted)
     asked: dict[int, list[tuple[int, int]]] = {}
     where: dict[int, list[int]] = {}
-    for row in picked:
+    for row in picked.tolist():
         number, offset, nbytes = (int(v) for v in rows[row, :3])
         asked.setdefault(number, []).append((offset, nbytes))
-        where.setdefault(number, []).append(int(row))
-    answers = yield Fetching([(sources[number], ranges) for number, ranges in asked.items()])
+        where.setdefault(number, []).append(row)
+    held = {number: source for number in asked if (source := sources[number]) is not None}
+    answers = yield Fetching([(held[number], ranges) for number, ranges in asked.items()])
     buffers: list[Any] = []
     for number, parts in zip(asked, answers, strict=True):
         for row, part in zip(where[number], parts, strict=True):
@@ -233,10 +261,12 @@ def _decode_rows(
         sources = [b"" if handle is None else handle for handle in handles]
         target = out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
         failures = yield Working(
-            lambda: _kernel.decode(programs, sources, rows, window.placement(), target, options.threads)
+            partial(_kernel.decode, programs, sources, rows, window.placement(), target, options.threads)
         )
         if failures:
-            raise_failures(layout, window, names, failures, part)
+            numbers = window.shard_number if part is None else window.shard_number[part]
+            inners = window.inner if part is None else window.inner[part]
+            raise_failures(layout, names, counts_of(layout, window), numbers, inners, failures)
         return
     yield Working(lambda: _decode_in_python(layout, window, chains, rows, names, handles, out, part))
 
@@ -262,7 +292,7 @@ def _decode_in_python(
             encoded = bytes_of(handles[number], offset, nbytes)
             out[target] = chains[program].decode(encoded)[window.chunk_selection(row)]
         except CodecError as error:
-            raise type(error)(f"{place(layout, window, names, row)}: {error}") from error
+            raise type(error)(f"{_place_of(layout, window, names, row)}: {error}") from error
 
 
 def bytes_of(handle: Any, offset: int, nbytes: int) -> Any:
@@ -275,29 +305,39 @@ def bytes_of(handle: Any, offset: int, nbytes: int) -> Any:
     return memoryview(handle).cast("B")[offset : offset + nbytes]
 
 
-def place(layout: Layout, window: Window, names: Sequence[str], row: int) -> str:
-    """How an error names a row: array, key, inner chunk."""
+def counts_of(layout: Layout, window: Window) -> list[tuple[int, ...]]:
+    """Inner chunks per dimension, for each object of a window; () for the objects of a plain array."""
+    return [()] * len(window.outers) if layout.sharding is None else layout.counts(window.outers)
+
+
+def _place_of(layout: Layout, window: Window, names: Sequence[str], row: int) -> str:
     number = int(window.shard_number[row])
+    return place(layout, names, counts_of(layout, window), number, int(window.inner[row]))
+
+
+def place(
+    layout: Layout, names: Sequence[str], counts: Sequence[tuple[int, ...]], number: int, inner: int
+) -> str:
+    """How an error names a chunk: array, key, inner chunk."""
     array = f"array {layout.path!r}" if layout.path else "array at the root"
     if layout.sharding is None:
         return f"{array}: chunk {names[number]!r}"
-    count = layout.counts(window.outers[number : number + 1])[0]
-    inner = tuple(int(v) for v in np.unravel_index(int(window.inner[row]), count)) if count else ()
-    return f"{array}: shard {names[number]!r}, inner chunk {inner}"
+    index = tuple(int(v) for v in np.unravel_index(inner, counts[number])) if counts[number] else ()
+    return f"{array}: shard {names[number]!r}, inner chunk {index}"
 
 
 def raise_failures(
     layout: Layout,
-    window: Window,
     names: Sequence[str],
+    counts: Sequence[tuple[int, ...]],
+    numbers: Array,
+    inners: Array,
     failures: Sequence[tuple[int, str, str]],
-    part: Array | None = None,
 ) -> None:
     """Turn what the kernel reports into the error of its kind, with the place of the first and the number of all."""
     row, kind, sentence = min(failures)
-    row = row if part is None else int(part[row])
     more = f" (and {len(failures) - 1} more chunks)" if len(failures) > 1 else ""
-    text = f"{place(layout, window, names, row)}: {sentence}{more}"
+    text = f"{place(layout, names, counts, int(numbers[row]), int(inners[row]))}: {sentence}{more}"
     if kind == "memory":
         raise MemoryError(text)
     errors = {"checksum": ChecksumError, "codec": CodecError, "range": ShardError, "io": StoreError}

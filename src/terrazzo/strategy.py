@@ -66,7 +66,7 @@ class Append:
 
 Strategy = Replace | InPlace | Append
 
-_NAMED = {"replace": Replace, "in-place": InPlace, "append": Append}
+_NAMED: dict[str, type[Strategy]] = {"replace": Replace, "in-place": InPlace, "append": Append}
 
 
 def strategy_from(what: str | Strategy) -> Strategy:
@@ -77,7 +77,9 @@ def strategy_from(what: str | Strategy) -> Strategy:
         return _NAMED[what]()
     except (KeyError, TypeError):
         names = ", ".join(repr(name) for name in _NAMED)
-        raise ValueError(f"strategy {what!r} is not known; use {names}, or a Replace, InPlace or Append object") from None
+        raise ValueError(
+            f"strategy {what!r} is not known; use {names}, or a Replace, InPlace or Append object"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ What it does not do: decide what is written where (rows.py, strategy.py).
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from terrazzo.options import Options
 from terrazzo.read import MAX_ROWS, bytes_of, place, raise_failures, size_of
 from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Fetching, Working
-from terrazzo.stores.store import Hold, Sink
+from terrazzo.stores.store import Hold, Sink, Source
 from terrazzo.write.rows import COPY, OVER_OLD, Rows
 
 __all__ = ["encode", "old_objects"]
@@ -28,16 +29,17 @@ Array = np.ndarray[Any, Any]
 
 def old_objects(holds: Sequence[Hold], whole: Array) -> Generator[Any, Any, list[Any]]:
     """What the kernel reads old chunks from: a descriptor, or a buffer with the whole object."""
-    handles: list[Any] = []
-    lacking = []
+    handles: list[Any] = [b""] * len(holds)
+    lacking: dict[int, Source] = {}
     for k, hold in enumerate(holds):
-        source = hold.source
-        handle = None if source is None or whole[k] else source.handle
-        handles.append(b"" if handle is None else handle)
-        if source is not None and not whole[k] and handle is None:
-            lacking.append(k)
+        if hold.source is None or whole[k]:
+            continue
+        if hold.source.handle is None:
+            lacking[k] = hold.source
+        else:
+            handles[k] = hold.source.handle
     if lacking:
-        answers = yield Fetching([(holds[k].source, [(0, size_of(holds[k].source))]) for k in lacking])
+        answers = yield Fetching([(source, [(0, size_of(source))]) for source in lacking.values()])
         for k, (buffer,) in zip(lacking, answers, strict=True):
             handles[k] = buffer
     return handles
@@ -50,6 +52,7 @@ def encode(
     names: Sequence[str],
     sources: Sequence[Any],
     sinks: Sequence[Sink | None],
+    counts: Sequence[tuple[int, ...]],
     starts: Sequence[int],
     value: Array,
     options: Options,
@@ -63,7 +66,10 @@ def encode(
     found = np.empty((len(rows.table), 2), np.uint64)
     if programs is None:
         yield Working(
-            lambda: _encode_in_python(layout, window, rows, names, sources, sinks, chains, value, drop, found, ends)
+            partial(
+                _encode_in_python,
+                *(layout, window, rows, names, counts, sources, sinks, chains, value, drop, found, ends),
+            )
         )
         return found, ends
     raw = value.view(f"V{value.dtype.itemsize}")
@@ -72,13 +78,13 @@ def encode(
     for start in range(0, len(rows.table), MAX_ROWS):
         part = rows.table[start : start + MAX_ROWS]
         got, bodies, after, failures = yield Working(
-            lambda part=part: _kernel.encode(
-                programs, sources, part, placement, raw, handles, ends, drop, options.threads
+            partial(
+                _kernel.encode, programs, sources, part, placement, raw, handles, ends, drop, options.threads
             )
         )
         if failures:
-            origin = rows.origin[start : start + MAX_ROWS]
-            raise_failures(layout, window, names, [(int(origin[r]), kind, text) for r, kind, text in failures])
+            stop = start + len(part)
+            raise_failures(layout, names, counts, rows.number[start:stop], rows.inner[start:stop], failures)
         for sink, body, position in zip(sinks, bodies, ends, strict=True):
             if body and sink is not None:
                 sink.write(position, body)
@@ -92,6 +98,7 @@ def _encode_in_python(
     window: Window,
     rows: Rows,
     names: Sequence[str],
+    counts: Sequence[tuple[int, ...]],
     sources: Sequence[Any],
     sinks: Sequence[Sink | None],
     chains: Sequence[Any],
@@ -115,7 +122,8 @@ def _encode_in_python(
                 chunk[window.chunk_selection(row)] = value[window.out_selection(row)]
                 encoded = None if drop and chain.is_fill(chunk) else chain.encode(chunk)
             except CodecError as error:
-                raise type(error)(f"{place(layout, window, names, row)}: {error}") from error
+                where = place(layout, names, counts, int(rows.number[k]), int(rows.inner[k]))
+                raise type(error)(f"{where}: {error}") from error
         if encoded is None or not (length := memoryview(encoded).nbytes):
             found[k] = EMPTY
             continue

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,10 @@ def write(
     """Store `value`, of the projection's buffer shape and the array's type, in the selected elements."""
     check_strategy(layout, strategy)
     for window in projection.windows(MAX_ROWS, MAX_OBJECTS):
-        yield from with_patience(
-            lambda window=window: _write_window(layout, window, value, options, cache, strategy)
-        )
+        yield from with_patience(partial(_write_window, layout, window, value, options, cache, strategy))
 
 
-def with_patience(attempt: Any) -> Flow:
+def with_patience(attempt: Callable[[], Flow]) -> Flow:
     """Run a flow again, after a while, as long as another writer was faster (stores with conditional puts)."""
     for number in range(TRIES):
         try:
@@ -66,7 +65,7 @@ def with_patience(attempt: Any) -> Flow:
             if number == TRIES - 1:
                 raise
             pause = random.uniform(0, 0.01 * 2 ** min(number, 7))
-            yield Working(lambda pause=pause: time.sleep(pause))
+            yield Working(partial(time.sleep, pause))
 
 
 def _write_window(
@@ -77,7 +76,8 @@ def _write_window(
     counts = layout.counts(window.outers) if sharding is not None else [()] * len(names)
     whole = window.whole_shard
     firsts = [
-        None if sharding is None or whole[k] else first_range(sharding, count) for k, count in enumerate(counts)
+        None if sharding is None or whole[k] else first_range(sharding, count)
+        for k, count in enumerate(counts)
     ]
     holds: list[Hold] = yield Holding(names, firsts)
     sinks: list[Sink] = []
@@ -101,7 +101,16 @@ def _write_window(
             every = iter(sinks)
             places = [None if done[k] else next(every) for k in range(len(holds))]
             entries, ends = yield from encode(
-                layout, window, rows, names, sources, places, starts_of(layout, counts), value, options
+                layout,
+                window,
+                rows,
+                names,
+                sources,
+                places,
+                counts,
+                starts_of(layout, counts),
+                value,
+                options,
             )
             changes += assemble(layout, rows, entries, ends, holds, places, counts)
         yield Committing(changes, options.durability)

@@ -81,7 +81,9 @@ def patches(
     rows = rows_of(layout, window, holds, olds, counts, "unordered", able, copies=False)
     sinks = [_Memory() if able[k] else None for k in range(len(holds))]
     names = [hold.key for hold in holds]
-    entries, _ = yield from encode(layout, window, rows, names, sources, sinks, [0] * len(holds), value, options)
+    entries, _ = yield from encode(
+        layout, window, rows, names, sources, sinks, counts, [0] * len(holds), value, options
+    )
     bounds = np.searchsorted(rows.number, np.arange(len(holds) + 1))
     changes: list[Patch | Erase] = []
     for k in np.flatnonzero(able).tolist():
@@ -92,7 +94,9 @@ def patches(
         index_nbytes = sharding.index_nbytes(counts[k])
         at_start = sharding.index_location == "start"
         index = (0, index_nbytes) if at_start else (source.size - index_nbytes, source.size)
-        changed = Changed(old, source.size, index, rows.inner[mine], np.where(fresh[:, 0] == -1, -1, fresh[:, 1]))
+        changed = Changed(
+            old, source.size, index, rows.inner[mine], np.where(fresh[:, 0] == -1, -1, fresh[:, 1])
+        )
         found = plan(strategy, changed)
         if found is None:
             continue
@@ -107,9 +111,7 @@ def patches(
     return changes
 
 
-def _patch(
-    hold: Hold, found: Plan, fresh: Array, body: bytearray, index: Any, changed: Changed
-) -> Patch:
+def _patch(hold: Hold, found: Plan, fresh: Array, body: bytearray, index: Any, changed: Changed) -> Patch:
     """The writes of one plan: appended bytes in one piece, with the index where it follows them."""
     view = memoryview(body)
     tail = bytearray()

@@ -62,8 +62,8 @@ def rows_of(
 ) -> Rows:
     """The rows of the included objects of a window.
 
-    olds: the entries of each shard as it is, None where nothing of it is needed. lying: how inner chunks lie in a shard.
-    copies: whether untouched chunks of the old shard come along.
+    olds: the entries of each shard as it is, None where nothing of it is needed. lying: how inner chunks lie
+    in a shard. copies: whether untouched chunks of the old shard come along.
     """
     origin = np.arange(len(window.cell))
     if not included.all():

@@ -62,7 +62,12 @@ class _Stacked:
 
 
 def write_shard(
-    layout: Layout, index: tuple[int, ...], chunks: Chunks, options: Options, cache: IndexCache, strategy: Strategy
+    layout: Layout,
+    index: tuple[int, ...],
+    chunks: Chunks,
+    options: Options,
+    cache: IndexCache,
+    strategy: Strategy,
 ) -> Flow:
     """Put the shard at `index` of the grid, made of `chunks`: index of an inner chunk -> values of its shape."""
     sharding = layout.sharding
@@ -79,9 +84,7 @@ def write_shard(
             raise SelectionError(
                 f"array {layout.path!r}: a shard has {count} inner chunks; there is none at {tuple(inner)}"
             )
-    numbers = np.array(
-        [int(np.ravel_multi_index(inner, count)) if count else 0 for inner in known], np.int64
-    )
+    numbers = np.array([int(np.ravel_multi_index(inner, count)) if count else 0 for inner in known], np.int64)
     if strategy.order != "unordered":
         sequence = np.argsort(ranks(strategy.order, count)[numbers], kind="stable")
         known, numbers = [known[k] for k in sequence.tolist()], numbers[sequence]
@@ -116,7 +119,7 @@ def _put(
             window: Any = _Stacked(outer, shape, numbers[start : start + step])
             rows = _rows(len(part), numbers[start : start + step])
             entries[start : start + step], ends = yield from encode(
-                layout, window, rows, names, [b""], sinks, ends, value, options
+                layout, window, rows, names, [b""], sinks, [count], ends, value, options
             )
         every = Rows(np.zeros((len(known), 7), np.int64), np.zeros(len(known), np.int64), numbers, numbers)
         yield Committing(assemble(layout, every, entries, ends, holds, sinks, [count]), options.durability)
