@@ -34,7 +34,7 @@ check: build  ## linters and types, Python and Rust
 	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) clippy $(MANIFEST) --all-targets --quiet -- -D warnings
 
 rust: $(VENV)/.installed  ## the kernel's own tests
-	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) test $(MANIFEST) --release
+	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) test $(MANIFEST)
 
 unit: build  ## the Python tests
 	$(PY) -m pytest
@@ -58,7 +58,7 @@ bench: wheel  ## measure beside the other libraries
 	tools/peers $(PEERS) $(WHEELS) bench/run.py
 
 docs: build  ## run every example of the pages in docs/
-	$(PY) -m pytest --doctest-glob='*.md' docs README.md
+	$(PY) -m pytest tests/test_pages.py
 
 fixtures: wheel  ## write tests/fixtures/data again, with the pinned writers (its bytes are committed)
 	tools/fixtures $(PEERS) $(WHEELS)

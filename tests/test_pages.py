@@ -1,0 +1,37 @@
+"""The pages run: every Python block of the README and of docs/ works, page by page, from top to bottom."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))], ids=name
+)
+def test_the_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    known: dict[str, Any] = {"__name__": "__page__"}
+    for block in BLOCK.finditer(text):
+        # as many empty lines before it as stand above it on the page, so that a traceback names the right line
+        above = text[: block.start(1)].count("\n")
+        exec(compile("\n" * above + block[1], name(page), "exec"), known)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_links_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
