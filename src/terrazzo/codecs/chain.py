@@ -26,7 +26,7 @@ from terrazzo.codecs.codec import (
     Context,
     Step,
 )
-from terrazzo.codecs.native import Pipe, Program, as_bytes, pipe, program
+from terrazzo.codecs.native import Pipe, Program, as_bytes, called, pipe, program
 from terrazzo.codecs.registry import codec_from
 from terrazzo.codecs.sharding import ShardingIndexed
 from terrazzo.errors import CodecError, LimitError, TerrazzoError
@@ -253,7 +253,7 @@ def _runs(
         last = next((j for j in range(i, len(steps)) if steps[j] is None), len(steps))
         if last > i:
             joined = pipe([step for step in steps[i:last] if step is not None])
-            encoders.append(joined.encode)
+            encoders.append(_pipe_encoder(joined))
             decoders.append(_pipe_decoder(joined, bound))
             i = last
             continue
@@ -266,16 +266,25 @@ def _runs(
 
 
 def _program_encoder(run: Program) -> Run:
-    return lambda value: run.encode_chunk(as_bytes(value))
+    return lambda value: called(run.encode_chunk, as_bytes(value))
 
 
 def _program_decoder(run: Program, spec: ChunkSpec) -> Run:
     dtype = spec.data_type.numpy
-    return lambda encoded: np.frombuffer(run.decode_chunk(encoded), np.uint8).view(dtype).reshape(spec.shape)
+
+
+    def decode(encoded: Buffer) -> Array:
+        return np.frombuffer(called(run.decode_chunk, encoded), np.uint8).view(dtype).reshape(spec.shape)
+
+    return decode
+
+
+def _pipe_encoder(run: Pipe) -> Run:
+    return lambda buffer: called(run.encode, buffer)
 
 
 def _pipe_decoder(run: Pipe, limit: int) -> Run:
-    return lambda encoded: run.decode(encoded, limit)
+    return lambda encoded: called(run.decode, encoded, limit)
 
 
 def _array_encoder(codec: ArrayArrayCodec, spec: ChunkSpec, after: ChunkSpec) -> Run:

@@ -5,10 +5,9 @@ What it does not do: decide anything. No other file of this room knows the kerne
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -18,7 +17,20 @@ from terrazzo.codecs.codec import Array, Buffer, BytesBytesCodec, ChunkSpec, Ste
 from terrazzo.errors import ChecksumError, CodecError, ShardError, TerrazzoError
 from terrazzo.shard import Entries
 
-__all__ = ["NativeCodec", "Pipe", "Program", "as_bytes", "crc32c", "decode_grid", "encode_grid", "pipe", "program"]
+__all__ = [
+    "NativeCodec",
+    "Pipe",
+    "Program",
+    "as_bytes",
+    "called",
+    "crc32c",
+    "decode_grid",
+    "encode_grid",
+    "pipe",
+    "program",
+]
+
+T = TypeVar("T")
 
 crc32c = _kernel.crc32c
 
@@ -30,10 +42,10 @@ class NativeCodec(BytesBytesCodec):
     def step(self) -> Step: ...
 
     def encode(self, buffer: Buffer) -> bytes:
-        return pipe([self.step()]).encode(buffer)
+        return called(pipe([self.step()]).encode, buffer)
 
     def decode(self, buffer: Buffer, limit: int) -> bytearray:
-        return pipe([self.step()]).decode(buffer, limit)
+        return called(pipe([self.step()]).decode, buffer, limit)
 
 
 def pipe(steps: Sequence[Step]) -> Pipe:
@@ -46,6 +58,14 @@ def program(steps: Sequence[Step], spec: ChunkSpec) -> Program:
     itemsize = spec.data_type.itemsize
     assert itemsize is not None
     return Program(steps, spec.shape, itemsize, spec.fill.tobytes())
+
+
+def called(work: Callable[..., T], *arguments: Any) -> T:
+    """What `work` answers; the kernel's fault as the error of its kind."""
+    try:
+        return work(*arguments)
+    except _kernel.KernelFault as fault:
+        _refused(fault.kind, str(fault))
 
 
 def as_bytes(value: Array) -> Array:
@@ -97,11 +117,14 @@ def raise_first(failures: Sequence[tuple[int, str, str]], count: tuple[int, ...]
     row, kind, sentence = min(failures)
     place = tuple(int(i) for i in np.unravel_index(int(numbers[row]), count)) if count else ()
     more = f" (and {len(failures) - 1} more chunks)" if len(failures) > 1 else ""
-    text = f"inner chunk {place}: {sentence}{more}"
+    _refused(kind, f"inner chunk {place}: {sentence}{more}")
+
+
+def _refused(kind: str, sentence: str) -> NoReturn:
     if kind == "memory":
-        raise MemoryError(text)
+        raise MemoryError(sentence)
     errors: dict[str, type[TerrazzoError]] = {"checksum": ChecksumError, "range": ShardError}
-    raise errors.get(kind, CodecError)(text)
+    raise errors.get(kind, CodecError)(sentence)
 
 
 def _placement(count: tuple[int, ...], chunk_shape: tuple[int, ...]) -> tuple[object, ...]:
@@ -116,6 +139,5 @@ def _placement(count: tuple[int, ...], chunk_shape: tuple[int, ...]) -> tuple[ob
 
 
 def _opaque(value: Array) -> Any:
-    """The same elements as bytes of a length, which every data type can be viewed as."""
-    assert math.prod(value.shape) >= 0
+    """The same elements as raw items of a length, which every data type can be viewed as."""
     return value.view(f"V{value.dtype.itemsize}")
