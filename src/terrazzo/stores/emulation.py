@@ -352,10 +352,14 @@ class TurnHold(Hold):
     def __init__(self, key: str, source: Source | None, turn: Turn) -> None:
         super().__init__(key, source)
         self._turn = turn
+        self._spent = False
 
     @property
     def held(self) -> bool:
-        return self._turn.held
+        return self._turn.held and not self._spent
+
+    def spend(self) -> None:
+        self._spent = True
 
     def release(self) -> None:
         super().release()
@@ -397,6 +401,7 @@ def commit(store: Store, changes: Sequence[Change]) -> list[Tag | None]:
         except (StoreError, OSError) as error:
             raise partly(error, key, done) from error
         done.append(key)
+        spend(change.hold)
     return [None] * len(changes)
 
 
@@ -404,6 +409,11 @@ def sink_value(sink: Sink) -> bytes:
     if not isinstance(sink, BufferSink):
         raise StoreError(f"a sink of this store is needed, not a {type(sink).__name__}")
     return sink.value()
+
+
+def spend(hold: Hold) -> None:
+    if isinstance(hold, TurnHold):
+        hold.spend()
 
 
 def check_held(hold: Hold) -> None:

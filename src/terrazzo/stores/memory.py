@@ -13,7 +13,7 @@ from typing import NoReturn
 from terrazzo.errors import ConflictError, StoreError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Cost, Erase, Open, Patch, Put, Range, Source, Tag
-from terrazzo.stores.emulation import check_held, clip, patched, sink_value
+from terrazzo.stores.emulation import check_held, clip, patched, sink_value, spend
 from terrazzo.stores.exclusion import Turn, take_turn
 from terrazzo.stores.keys import check_key, check_range
 from terrazzo.stores.store import Store
@@ -153,6 +153,8 @@ class MemoryStore(Store):
         for change in changes:
             if isinstance(change, Put):
                 change.sink.discard()
+            if not isinstance(change, Patch):
+                spend(change.hold)
         return [None if version is None else version[1] for version in fresh.values()]
 
     def _turn(self, key: str) -> Turn:

@@ -1,0 +1,133 @@
+"""Lock files: one writer of an object at a time, across processes.
+
+What it does not do: write the object; keep out programs that take no lock.
+
+The lock of the object `name` is the file `name.__lock` beside it, locked as a whole. It is also the place where the
+new object is built, and what is renamed over the old one. So whoever gets the lock of a file that no longer bears
+the name (it was renamed or removed meanwhile) has to try again with the one that does. tensorstore takes the same
+lock in the same manner; its writers and ours exclude one another.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+import sys
+import time
+
+from terrazzo.errors import HeldError, StoreError
+from terrazzo.stores.files import Files
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["LOCK_SUFFIX", "lock", "share_alone", "unlock"]
+
+LOCK_SUFFIX = ".__lock"
+
+_BUSY = (errno.EAGAIN, errno.EACCES)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+# Locks of an open file description (Linux), not of a process: threads exclude one another, and closing another
+# descriptor of the same file gives nothing away. Elsewhere flock has the same manner.
+_OPEN_FILE = hasattr(fcntl, "F_OFD_SETLK") if sys.platform != "win32" else False
+
+
+def lock(files: Files, folder: int, name: str, exclusive: bool, timeout: float | None) -> int:
+    """The open lock file of `name`, locked and bearing the lock's name; HeldError after `timeout` seconds.
+
+    FileNotFoundError where the folder was removed.
+    """
+    lock_name = name + LOCK_SUFFIX
+    deadline = None if timeout is None else time.monotonic() + timeout
+    flags = os.O_RDWR | os.O_NONBLOCK  # opening a FIFO must not wait for its other end
+    while True:
+        try:
+            file = files.create(lock_name, folder, flags)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO):
+                raise _not_a_file(lock_name) from error
+            raise
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise _not_a_file(lock_name)
+            _wait(file, name, exclusive, deadline)
+            if _bears(lock_name, folder, found):
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def share_alone(file: int) -> bool:
+    """Whether a shared lock could be made the only one."""
+    try:
+        _set(file, exclusive=True, wait=False)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(file: int) -> None:
+    """Give the lock back and close its file; also where a forked child still has a copy of the descriptor."""
+    try:
+        if _OPEN_FILE:
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _range(fcntl.F_UNLCK))
+        else:
+            fcntl.flock(file, fcntl.LOCK_UN)
+    finally:
+        os.close(file)
+
+
+def _wait(file: int, name: str, exclusive: bool, deadline: float | None) -> None:
+    pause = 0.0005
+    while True:
+        try:
+            _set(file, exclusive, wait=deadline is None)
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                raise StoreError(
+                    f"{name!r}: the file system has no locks ({os.strerror(error.errno)}), so that two writers could "
+                    "lose each other's changes; mount it with locks enabled, or write to another place"
+                ) from error
+            if error.errno not in _BUSY:
+                raise
+        else:
+            return
+        remaining = (deadline or 0.0) - time.monotonic()
+        if remaining <= 0:
+            raise HeldError(f"{name!r} is being changed by another writer; gave up waiting for it")
+        time.sleep(min(pause, remaining))
+        pause = min(pause * 2, 0.05)
+
+
+def _set(file: int, exclusive: bool, wait: bool) -> None:
+    if _OPEN_FILE:
+        kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
+        fcntl.fcntl(file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _range(kind))
+    else:
+        kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+        fcntl.flock(file, kind | (0 if wait else fcntl.LOCK_NB))
+
+
+def _range(kind: int) -> bytes:
+    # struct flock: type, whence, start, length (0: to the end), process; the process is 0 for this kind of lock
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _bears(lock_name: str, folder: int, locked: os.stat_result) -> bool:
+    try:
+        named = os.stat(lock_name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)
+
+
+def _not_a_file(lock_name: str) -> StoreError:
+    return StoreError(
+        f"{lock_name!r} is in the place of a lock file, but it is a link, a folder or a device; "
+        "remove it, it was not made by a writer"
+    )
