@@ -73,7 +73,7 @@ def join(path: str, member: str | int) -> str:
     """The path of a member or an element below `path`."""
     if isinstance(member, int):
         return f"{path}[{member}]"
-    if not member.replace("_", "a").replace("-", "a").isalnum():
+    if len(member) > 64 or not member.replace("_", "a").replace("-", "a").isalnum():
         return f"{path}[{describe(member)}]"
     return f"{path}.{member}" if path else member
 

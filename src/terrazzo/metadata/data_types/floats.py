@@ -39,6 +39,11 @@ class FloatForm:
     def nbytes(self) -> int:
         return self.dtype.itemsize
 
+    @property
+    def native(self) -> bool:
+        """Whether numpy itself has the type, and rounds to it in one step."""
+        return self.dtype.isbuiltin == 1
+
     def value(self, bits: int) -> float:
         """The number that a pattern (not of a NaN) stands for; exact, as every form fits into 64 bits."""
         pattern = np.frombuffer(bits.to_bytes(self.nbytes, sys.byteorder), self.dtype)
@@ -151,7 +156,7 @@ def _round(form: FloatForm, number: float, path: str) -> int:
     """Round half to even. Numbers that overflow become infinite, and are refused where there is no infinity."""
     if form.smallest > 0.0 and number <= 0.0:
         refuse(path, f"found {number!r}, must be above zero")
-    if number == 0.0 and math.copysign(1.0, number) < 0 and form.dtype.kind == "V":
+    if number == 0.0 and math.copysign(1.0, number) < 0 and not form.native:
         if form.value(1 << (form.bits - 1)) != 0.0:
             return 0  # no negative zero in this form
         return 1 << (form.bits - 1)
@@ -159,7 +164,7 @@ def _round(form: FloatForm, number: float, path: str) -> int:
         refuse(path, f"found {number!r}, must be at most {form.largest:g} in size")
     with np.errstate(over="ignore", under="ignore"):
         wide: Any = np.array(number, np.float64)
-        if form.dtype.kind == "V":
+        if not form.native:
             wide = _round_to_odd(number)
         return int.from_bytes(wide.astype(form.dtype).tobytes(), sys.byteorder)
 

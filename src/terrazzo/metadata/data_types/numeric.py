@@ -160,7 +160,7 @@ class Float(DataType):
 
     @classmethod
     def from_numpy(cls, dtype: np.dtype[Any]) -> Self | None:
-        return cls(8 * dtype.itemsize) if dtype.kind == "f" and dtype.itemsize <= 8 else None
+        return cls(8 * dtype.itemsize) if dtype.kind == "f" and dtype.itemsize in (2, 4, 8) else None
 
     @property
     def form(self) -> FloatForm:
@@ -211,7 +211,7 @@ class Complex(DataType):
 
     @classmethod
     def from_numpy(cls, dtype: np.dtype[Any]) -> Self | None:
-        return cls(8 * dtype.itemsize) if dtype.kind == "c" and dtype.itemsize <= 16 else None
+        return cls(8 * dtype.itemsize) if dtype.kind == "c" and dtype.itemsize in (8, 16) else None
 
     @property
     def form(self) -> FloatForm:
