@@ -10,7 +10,6 @@ PY := $(VENV)/bin/python
 CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: help venv build check rust unit test wheel peers interop demo bench docs fixtures clean
 
