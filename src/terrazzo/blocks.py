@@ -1,0 +1,94 @@
+"""Blocks: the pieces in which long work goes over an array, aligned to what is stored and within a memory budget.
+
+What it does not do: read or write. Copies and imports take their order and their sizes from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from math import prod
+
+__all__ = ["Edges", "aligned_blocks", "count_blocks"]
+
+#: the extent of the stored chunks along one dimension: one number where all are equal, else every one of them
+Edges = int | Sequence[int]
+
+
+def aligned_blocks(
+    shape: Sequence[int], unit: Sequence[Edges], itemsize: int, memory: int
+) -> Iterator[tuple[slice, ...]]:
+    """Slices that cover an array of `shape` once, in C order, none of which cuts a stored chunk (shard).
+
+    unit: extents of the stored chunks. itemsize: bytes of an element. memory: bytes that a block may have; a block is
+    one stored chunk at least, however large that is. Nothing comes where a dimension has length zero.
+    """
+    grown = _grown(shape, unit, itemsize, memory)
+
+    def below(d: int) -> Iterator[tuple[slice, ...]]:
+        if d == len(shape):
+            yield ()
+            return
+        for here in _slices(shape[d], grown[d]):
+            for rest in below(d + 1):
+                yield here, *rest
+
+    if 0 not in shape:
+        yield from below(0)
+
+
+def count_blocks(shape: Sequence[int], unit: Sequence[Edges], itemsize: int, memory: int) -> int:
+    """How many slices `aligned_blocks` gives."""
+    grown = _grown(shape, unit, itemsize, memory)
+    return prod(_count(extent, edges) for extent, edges in zip(shape, grown, strict=True))
+
+
+def _grown(shape: Sequence[int], unit: Sequence[Edges], itemsize: int, memory: int) -> list[Edges]:
+    """Extents of blocks: of as many chunks as fit, more along the last dimension first.
+
+    Neighbours in C order share the chunks and pages of the source, so that less is decoded twice.
+    """
+    if len(unit) != len(shape):
+        raise ValueError(f"{len(unit)} chunk extents for an array of {len(shape)} dimensions")
+    grown = list(unit)
+    for d in reversed(range(len(shape))):
+        rest = prod(_longest(shape[k], grown[k]) for k in range(len(shape)) if k != d) * itemsize
+        whole = _count(shape[d], grown[d])
+        if whole < 2 or rest == 0:
+            continue
+        taken = max(1, min(whole, memory // (rest * _longest(shape[d], grown[d]))))
+        grown[d] = _merged(grown[d], taken)
+        if taken < whole:
+            break
+    return grown
+
+
+def _merged(edges: Edges, taken: int) -> Edges:
+    if isinstance(edges, int):
+        return edges * taken
+    return [sum(edges[at : at + taken]) for at in range(0, len(edges), taken)]
+
+
+def _longest(extent: int, edges: Edges) -> int:
+    return min(extent, edges if isinstance(edges, int) else max(edges, default=0))
+
+
+def _count(extent: int, edges: Edges) -> int:
+    if isinstance(edges, int):
+        if edges < 1:
+            raise ValueError(f"a chunk extent of {edges}; chunk extents are 1 or larger")
+        return -(-extent // edges)
+    return sum(1 for start in accumulate(edges, initial=0) if start < extent)
+
+
+def _slices(extent: int, edges: Edges) -> Iterator[slice]:
+    if isinstance(edges, int):
+        for start in range(0, extent, edges):
+            yield slice(start, min(start + edges, extent))
+        return
+    start = 0
+    for edge in edges:
+        stop = min(start + edge, extent)
+        if stop > start:
+            yield slice(start, stop)
+        start = stop

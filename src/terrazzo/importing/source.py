@@ -1,0 +1,125 @@
+"""The contract of importing: one array inside a file of another format, readable piece by piece.
+
+What it does not do: know any format, or apply scale and offset: values are those of the file, and what they mean is
+kept in the attributes, so that a tool that knows the convention finds what it looks for.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["Imported", "fill_attribute", "json_attributes", "need", "plain"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Imported(ABC):
+    """An array inside a file, open until `close`.
+
+    path: of the file. variable: which of the arrays in it; None where it holds one. shape, dtype (native byte order),
+    dimension_names, attributes (plain values that JSON can hold), fill_value (None where the file states none),
+    chunks: the shape of the pieces the file is stored in, None where it is one piece.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        variable: str | None = None,
+        dimension_names: Sequence[str | None] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        fill_value: Any = None,
+        chunks: Sequence[int] | None = None,
+    ) -> None:
+        self.path = path
+        self.variable = variable
+        self.shape = tuple(int(extent) for extent in shape)
+        found = np.dtype(dtype)
+        self.dtype = found if found.kind in "TO" else found.newbyteorder("=")
+        self.dimension_names = None if dimension_names is None else tuple(dimension_names)
+        self.attributes = dict(attributes or {})
+        self.fill_value = fill_value
+        self.chunks = None if chunks is None else tuple(max(1, int(extent)) for extent in chunks)
+
+    @abstractmethod
+    def read(self, selection: tuple[slice, ...]) -> Array:
+        """The values of a selection: one slice per dimension, inside the array, with step 1."""
+
+    def close(self) -> None:
+        """Close the file; harmless when it is closed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        variable = f" {self.variable!r}" if self.variable is not None else ""
+        return f"<{type(self).__name__}{variable} {self.shape} {self.dtype} in {self.path!r}>"
+
+
+def need(module: str, package: str, extra: str, words: str) -> Any:
+    """An optional package, or an ImportError that says what to install."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{words} needs the package {package}: pip install 'terrazzo[{extra}]'") from error
+
+
+def json_attributes(found: Mapping[str, Any], leave: Sequence[str] = ()) -> dict[str, Any]:
+    """Attributes as JSON can hold them; what it cannot hold (references, objects) is left out."""
+    attributes = {}
+    for name, value in found.items():
+        if name in leave:
+            continue
+        try:
+            attributes[str(name)] = plain(value)
+        except TypeError:
+            continue
+    return attributes
+
+
+def plain(value: Any) -> Any:
+    """numpy's and a file's values as str, int, float, bool, None, list or dict; TypeError for anything else.
+
+    Numbers that JSON lacks become "NaN", "Infinity" and "-Infinity", as in fill values.
+    """
+    if isinstance(value, np.ndarray):
+        return [plain(v) for v in value] if value.ndim else plain(value[()])
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, bytes):
+        return value.rstrip(b"\0").decode("utf-8", "replace")
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def fill_attribute(value: Any) -> Any:
+    """CF's `_FillValue` in the form that xarray writes into Zarr v3 attributes and looks for there."""
+    value = np.asarray(value)[()]
+    if isinstance(value, np.floating):
+        return base64.standard_b64encode(np.float64(value).astype("<f8").tobytes()).decode("ascii")
+    if isinstance(value, np.bytes_):
+        return base64.standard_b64encode(bytes(value)).decode("ascii")
+    return plain(value)
