@@ -94,6 +94,11 @@ class Sink(ABC):
 
     handle: int | None = None
 
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes so far, where that is known."""
+        return None
+
     @abstractmethod
     def write(self, position: int, buffer: Buffer) -> None:
         """Write `buffer` at `position`; pieces may come in any order and never overlap."""

@@ -325,6 +325,10 @@ class BufferSink(Sink):
     def __init__(self) -> None:
         self._pieces: list[tuple[int, Buffer]] | None = []
 
+    @property
+    def nbytes(self) -> int:
+        return max((start + memoryview(piece).nbytes for start, piece in self._pieces or ()), default=0)
+
     def write(self, position: int, buffer: Buffer) -> None:
         if self._pieces is None:
             raise StoreError("this new object was given up or stored already; ask the store for another sink")

@@ -106,6 +106,10 @@ class FileSink(Sink):
         self.handle = hold.file if files.direct else None
         self._files = files
 
+    @property
+    def nbytes(self) -> int | None:
+        return None if self.hold.file is None else os.fstat(self.hold.file).st_size
+
     def write(self, position: int, buffer: Buffer) -> None:
         if self.hold.file is None:
             raise StoreError(f"{self.hold.key!r}: this new object was stored or given up; take a new hold")
