@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import Case, canonical, differences
+from cases import REFUSED, Case, canonical, differences
 
 import terrazzo
 
@@ -27,7 +27,9 @@ def manifest(archive: Path) -> dict[str, Any]:
 
 
 MANIFESTS = {archive.stem: manifest(archive) for archive in ARCHIVES}
-ARRAYS = [(archive, name) for archive, found in MANIFESTS.items() for name in found["arrays"]]
+ARRAYS = [
+    (archive, name) for archive, found in MANIFESTS.items() for name in found["arrays"] if name not in REFUSED
+]
 GROUPS = [(archive, name) for archive, found in MANIFESTS.items() for name in found.get("groups", {})]
 
 
@@ -87,14 +89,13 @@ def test_parts_equal_the_whole(archive: str, name: str, unpacked: Path) -> None:
     entry = MANIFESTS[archive]["arrays"][name]
     folder = unpacked / archive
     wanted = expected_values(folder / "expected" / name, entry)
-    if not wanted.ndim:
-        pytest.skip("a scalar has no parts")
     array = terrazzo.open_array(
         folder / "arrays" / entry.get("store", name), path=entry.get("path", ""), mode="r"
     )
     part = tuple(slice(extent // 3, extent - extent // 4) for extent in wanted.shape)
-    case = Case(name, {"data_type": entry["data_type"], "shape": wanted[part].shape}, wanted.dtype)
-    assert differences(canonical(array[part], case), wanted[part], case) == 0
+    inside = np.asarray(wanted[(*part, ...)])
+    case = Case(name, {"data_type": entry["data_type"], "shape": inside.shape}, wanted.dtype)
+    assert differences(canonical(array[part], case), inside, case) == 0
 
 
 @pytest.mark.parametrize(("archive", "name"), GROUPS, ids=["/".join(pair) for pair in GROUPS])

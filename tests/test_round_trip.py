@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import BY_NAME, Case, canonical, differences, expected
+from cases import BY_NAME, REFUSED, Case, canonical, differences, expected
 
 import terrazzo
+import terrazzo.errors
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_supported_is_refused_when_opened(name: str, tmp_path: Path) -> None:
+    (tmp_path / "zarr.json").write_text(json.dumps(BY_NAME[name].document), encoding="utf-8")
+    with pytest.raises(terrazzo.errors.MetadataError, match=re.escape(REFUSED[name])):
+        terrazzo.open_array(tmp_path, mode="r")
+
+
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in REFUSED])
 def test_round_trip(name: str, tmp_path: Path) -> None:
     case = BY_NAME[name]
     (tmp_path / "zarr.json").write_text(json.dumps(case.document), encoding="utf-8")
