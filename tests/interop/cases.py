@@ -69,9 +69,8 @@ def values(dtype: np.dtype[Any], shape: tuple[int, ...], data_type: Json, seed: 
     """Values with a slope (so that they compress), some grain, and every special value of the type."""
     n = math.prod(shape)
     order = np.arange(n, dtype=np.uint64)
-    grain = (
-        order * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed) * np.uint64(0xBF58476D1CE4E5B9)
-    ) >> np.uint64(59)
+    start = np.uint64(seed * 0xBF58476D1CE4E5B9 % 2**64)
+    grain = (order * np.uint64(0x9E3779B97F4A7C15) + start) >> np.uint64(59)
     name = data_type if isinstance(data_type, str) else data_type["name"]
     if name == "string":
         words = ["", "floor", "größer", "石", "🧱 brick", "a" * 40]

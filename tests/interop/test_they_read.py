@@ -49,7 +49,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("dtype", "layout"), itertools.product(DTYPES, LAYOUTS))
+@pytest.mark.parametrize(("dtype", "layout"), list(itertools.product(DTYPES, LAYOUTS)))
 def test_written_from_arguments(dtype: str, layout: str, tmp_path: Path) -> None:
     """`create_array` writes documents that every peer opens, and overwriting a part changes that part alone."""
     content = values(np.dtype(dtype), (30, 41), dtype, 5)
