@@ -16,7 +16,7 @@ import numpy as np
 from terrazzo.index import IndexCache, first_range, parse
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read import MAX_OBJECTS
+from terrazzo.read import max_objects
 from terrazzo.shard import EMPTY, dead_ranges, index_range
 from terrazzo.stores.flow import Opening
 from terrazzo.stores.store import Open
@@ -105,14 +105,15 @@ def inventory(
 ) -> Generator[Any, Any, Inventory]:
     """Survey the objects whose grid indices lie in `region`: (first, past the last) per dimension of the grid."""
     spans = [np.arange(first, last, dtype=np.int64) for first, last in region]
+    most = max_objects(layout, options)
     total = prod(len(span) for span in spans)
     found: list[tuple[Array, Array, Array]] = []
     keys: list[str] = []
     sizes: list[int] = []
     dead: list[int] = []
     owners: list[Array] = []
-    for start in range(0, total, MAX_OBJECTS):
-        flat = np.arange(start, min(start + MAX_OBJECTS, total))
+    for start in range(0, total, most):
+        flat = np.arange(start, min(start + most, total))
         outers = (
             np.stack(
                 [

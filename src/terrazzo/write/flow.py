@@ -23,7 +23,7 @@ from terrazzo.index import IndexCache, first_range, parse
 from terrazzo.indexing import Projection, Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read import MAX_OBJECTS, MAX_ROWS
+from terrazzo.read import MAX_ROWS, max_objects
 from terrazzo.shard import EMPTY, empty_entries
 from terrazzo.stores.flow import Committing, Holding, Sinking, Working
 from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
@@ -51,7 +51,7 @@ def write(
 ) -> Flow:
     """Store `value`, of the projection's buffer shape and the array's type, in the selected elements."""
     check_strategy(layout, strategy)
-    for window in projection.windows(MAX_ROWS, MAX_OBJECTS):
+    for window in projection.windows(MAX_ROWS, max_objects(layout, options)):
         yield from with_patience(partial(_write_window, layout, window, value, options, cache, strategy))
 
 

@@ -1,0 +1,119 @@
+"""The read flows: locate, fetch, decode. One flow for plain and sharded arrays, one for sync and async.
+
+What it does not do: select or project (indexing), or hold a store: it yields batches and is sent answers.
+
+A read holds one version of each object from its index to its last chunk. What does not decode is looked at again,
+since an in-place writer may have been at work, then mended where a dead writer left a journal, then reported with
+the array, the key and the inner chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from terrazzo.errors import CodecError, ConflictError, ShardError
+from terrazzo.index import IndexCache
+from terrazzo.indexing import Projection, Window
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.read.decode import Job, decode
+from terrazzo.read.locate import MAX_ROWS, max_objects, open_objects, rows_in
+from terrazzo.stores.flow import Recovering, Working
+
+__all__ = ["read", "read_many"]
+
+Array = np.ndarray[Any, Any]
+Flow = Generator[Any, Any, None]
+
+#: looks at an object whose bytes do not decode, before that is believed
+TRIES = 5
+
+
+def read(layout: Layout, projection: Projection, out: Array, options: Options, cache: IndexCache) -> Flow:
+    """Fill `out` (of the projection's buffer shape) with the selected elements."""
+    for window in projection.windows(MAX_ROWS, max_objects(layout, options)):
+        yield from _with_second_looks(layout, [(window, out)], window.outers, options, cache)
+
+
+def read_many(
+    layout: Layout,
+    selected: Sequence[tuple[Projection, Array]],
+    options: Options,
+    cache: IndexCache,
+) -> Flow:
+    """Fill the output of each projection; every object is opened once, and all of them are asked for together."""
+    for batch, outers in _batches(layout, selected, options):
+        yield from _with_second_looks(layout, batch, outers, options, cache)
+
+
+def _batches(
+    layout: Layout, selected: Sequence[tuple[Projection, Array]], options: Options
+) -> Iterator[tuple[list[tuple[Window, Array]], Array]]:
+    """Windows of all projections, as many together as rows and objects allow, and the distinct objects of each lot."""
+    most = max_objects(layout, options)
+    batch: list[tuple[Window, Array]] = []
+    seen: set[tuple[int, ...]] = set()
+    rows = 0
+    for projection, out in selected:
+        for window in projection.windows(MAX_ROWS, most):
+            touched = set(map(tuple, window.outers.tolist()))
+            if batch and (rows + len(window.cell) > MAX_ROWS or len(seen | touched) > most):
+                yield batch, _outers(seen, layout)
+                batch, seen, rows = [], set(), 0
+            batch.append((window, out))
+            seen |= touched
+            rows += len(window.cell)
+    if batch:
+        yield batch, _outers(seen, layout)
+
+
+def _outers(seen: set[tuple[int, ...]], layout: Layout) -> Array:
+    return np.array(sorted(seen), np.int64).reshape(len(seen), layout.ndim)
+
+
+def _with_second_looks(
+    layout: Layout,
+    batch: Sequence[tuple[Window, Array]],
+    outers: Array,
+    options: Options,
+    cache: IndexCache,
+) -> Flow:
+    for attempt in range(TRIES):
+        try:
+            yield from _read_batch(layout, batch, outers, options, cache, fresh=attempt > 0)
+            return
+        except (ShardError, CodecError, ConflictError):
+            if attempt == TRIES - 1:
+                raise
+            yield Recovering(layout.chunk_keys(outers))
+            yield Working(partial(time.sleep, 0.002 * 4**attempt))
+
+
+def _read_batch(
+    layout: Layout,
+    batch: Sequence[tuple[Window, Array]],
+    outers: Array,
+    options: Options,
+    cache: IndexCache,
+    *,
+    fresh: bool,
+) -> Flow:
+    objects = yield from open_objects(layout, outers, options, cache, fresh=fresh)
+    try:
+        jobs = []
+        numbers = None
+        for window, out in batch:
+            number = window.shard_number
+            if window.outers is not outers:
+                if numbers is None:
+                    numbers = {tuple(outer): k for k, outer in enumerate(outers.tolist())}
+                number = np.array([numbers[tuple(o)] for o in window.outers.tolist()], np.int64)[number]
+            jobs.append(Job(window, number, rows_in(layout, window, objects, number), out))
+        yield from decode(layout, jobs, objects, options)
+    finally:
+        objects.close()

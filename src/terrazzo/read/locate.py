@@ -1,0 +1,146 @@
+"""Locating: which objects a window needs, one version of each, and where in them every row's chunk lies.
+
+What it does not do: decode (decode.py), or believe an index before it was checked (index.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.indexing import Window
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.stores.flow import Opening
+from terrazzo.stores.store import ALL, Open, Source
+
+__all__ = [
+    "MAX_OBJECTS",
+    "MAX_ROWS",
+    "MISSING",
+    "Objects",
+    "counts_of",
+    "max_objects",
+    "open_objects",
+    "rows_in",
+    "size_of",
+]
+
+Array = np.ndarray[Any, Any]
+
+#: objects open at once in one call, well below the usual limit of descriptors
+MAX_OBJECTS = 128
+#: rows of one kernel call: tables of a few MiB, however large the selection is
+MAX_ROWS = 1 << 15
+#: the source of a row whose chunk is not stored
+MISSING = -1
+
+
+@dataclass(slots=True, eq=False)
+class Objects:
+    """Stored objects, each held at one version: their keys, inner chunks per dimension, sources and index entries.
+
+    sources, entries: None for an object that is not stored; entries are empty for a plain array.
+    """
+
+    names: Sequence[str]
+    counts: Sequence[tuple[int, ...]]
+    sources: list[Source | None]
+    entries: list[Array | None]
+
+    def close(self) -> None:
+        for source in self.sources:
+            if source is not None:
+                source.close()
+
+
+def max_objects(layout: Layout, options: Options) -> int:
+    """How many objects one window may touch: their indexes have to fit the memory of a call."""
+    if layout.sharding is None:
+        return MAX_OBJECTS
+    largest = layout.grid.uniform_shape or layout.grid.distinct_shapes()[0]
+    count = layout.sharding.chunks_per_shard(largest)
+    return max(1, min(MAX_OBJECTS, options.memory // (4 * layout.sharding.index_nbytes(count))))
+
+
+def counts_of(layout: Layout, outers: Array) -> list[tuple[int, ...]]:
+    """Inner chunks per dimension, for each of these objects; () for the objects of a plain array."""
+    return [()] * len(outers) if layout.sharding is None else layout.counts(outers)
+
+
+def open_objects(
+    layout: Layout, outers: Array, options: Options, cache: IndexCache, *, fresh: bool = False
+) -> Generator[Any, Any, Objects]:
+    """Open the objects with these grid indices in one batch, and read the indexes that are not remembered."""
+    names = layout.chunk_keys(outers)
+    counts = counts_of(layout, outers)
+    sharding = layout.sharding
+    if sharding is None:
+        sources = yield Opening([Open(name, ALL, or_handle=True) for name in names])
+        return Objects(names, counts, sources, [])
+    requests = []
+    for name, count in zip(names, counts, strict=True):
+        known = None if fresh else cache.get(name)
+        requests.append(Open(name, first_range(sharding, count), None if known is None else known.tag))
+    found = Objects(names, counts, (yield Opening(requests)), [])
+    try:
+        for name, count, source in zip(names, counts, found.sources, strict=True):
+            if source is None:
+                cache.drop(name)
+                found.entries.append(None)
+                continue
+            index = cache.get(name) if source.first is None else None
+            if index is None or index.tag != source.tag:
+                index = parse(layout, name, count, source, options.strict)
+                cache.put(name, index)
+            found.entries.append(index.entries)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> Array:
+    """The kernel's rows of a window: source, offset, nbytes, program, cell. number: the object of each row."""
+    rows = np.empty((len(number), 5), np.int64)
+    _, which = layout.chains(window.outers)
+    rows[:, 3] = 0 if which is None else which[window.shard_number]
+    rows[:, 4] = window.cell
+    if layout.sharding is None:
+        sizes = np.array([MISSING if s is None else size_of(s) for s in objects.sources], np.int64)
+        size = sizes[number]
+        rows[:, 0] = np.where(size >= 0, number, MISSING)
+        rows[:, 1] = 0
+        rows[:, 2] = size
+        return rows
+    taken = _taken(objects.entries, number, window.inner)
+    rows[:, 0] = np.where(taken[:, 0] == MISSING, MISSING, number)  # an empty entry is all ones
+    rows[:, 1:3] = taken
+    return rows
+
+
+def _taken(entries: Sequence[Array | None], number: Array, inner: Array) -> Array:
+    """The entry of each row, int64 (n, 2); all ones where the object or the chunk is not stored."""
+    if len(entries) == 1:
+        only = entries[0]
+        return np.full((len(number), 2), MISSING, np.int64) if only is None else only[inner].view(np.int64)
+    taken = np.full((len(number), 2), MISSING, np.int64)
+    sequence = np.argsort(number, kind="stable")
+    bounds = np.searchsorted(number[sequence], np.arange(len(entries) + 1))
+    for k, known in enumerate(entries):
+        if known is not None and bounds[k] < bounds[k + 1]:
+            mine = sequence[bounds[k] : bounds[k + 1]]
+            taken[mine] = known[inner[mine]].view(np.int64)
+    return taken
+
+
+def size_of(source: Source) -> int:
+    """Bytes of the object; where they were not known before the first answer, that answer was all of it."""
+    if source.size is None:
+        assert source.first is not None
+        return memoryview(source.first).nbytes
+    return source.size
