@@ -34,6 +34,8 @@ __all__ = ["FileHold", "FileSink", "Unsynced", "commit", "failure", "take_hold"]
 class FileHold(Hold):
     """The locked lock file of one object, and the folder both lie in."""
 
+    patchable = True
+
     def __init__(
         self, folders: Folders, key: str, folder: Folder, name: str, file: int, exclusive: bool, turn: Turn
     ) -> None:
