@@ -5,10 +5,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::copy::Toward;
 use crate::fault::Fault;
 use crate::pool;
 use crate::program::{Place, Program};
-use crate::scatter::{Placement, Region, Toward, View};
+use crate::scatter::{Placement, Region, View};
 use crate::source::{Descriptor, Source, ended, read_at, read_exactly};
 use crate::steps::{Expect, bytes::Swap};
 use crate::workspace::{self, Workspace};
@@ -75,7 +76,7 @@ pub fn run(decode: &Decode, mut rows: Vec<Row>, threads: usize) -> Vec<(usize, F
 
 /// Cuts sorted rows into batches of one source, bounded in rows and bytes, enough of them for all threads.
 fn batches(rows: &[Row], threads: usize) -> Vec<std::ops::Range<usize>> {
-    let most = (rows.len() / (threads * 4)).clamp(1, BATCH_ROWS);
+    let most = if threads == 1 { BATCH_ROWS } else { (rows.len() / (threads * 4)).clamp(1, BATCH_ROWS) };
     let mut batches = Vec::with_capacity(rows.len() / most + 1);
     let mut start = 0;
     let mut nbytes = 0u64;

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::copy::Toward;
 use crate::fault::Fault;
 use crate::pool::{self, Flag};
 use crate::program::Program;
-use crate::scatter::{Placement, Toward, View};
+use crate::scatter::{Placement, View};
 use crate::scratch::Tail;
 use crate::sink::Sink;
 use crate::source::{Source, read_exactly};
@@ -160,7 +161,7 @@ impl Drop for StopOnPanic<'_, '_> {
 /// Cuts rows into batches, bounded in chunks to encode and in bytes, enough of them for all threads.
 fn batches(encode: &Encode, rows: &[Row], threads: usize) -> Vec<std::ops::Range<usize>> {
     let chunks = rows.iter().filter(|row| row.action != Action::Copy).count();
-    let most = (chunks / (threads * 4)).clamp(1, BATCH_ROWS);
+    let most = if threads == 1 { BATCH_ROWS } else { (chunks / (threads * 4)).clamp(1, BATCH_ROWS) };
     let mut batches = Vec::new();
     let (mut start, mut count, mut nbytes, mut copied) = (0, 0, 0usize, 0usize);
     for (at, row) in rows.iter().enumerate() {

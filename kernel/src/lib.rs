@@ -3,6 +3,7 @@
 //! The only file that knows Python. It holds the buffers for the length of a call, checks every table, releases the
 //! interpreter lock, and turns panics into exceptions. Described for Python in `src/terrazzo/_kernel.pyi`.
 
+mod copy;
 mod decoding;
 mod door;
 mod encoding;
@@ -23,12 +24,13 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
+use copy::Toward;
 use door::arguments::{Checked, byte_step, parse_placement, parse_steps};
 use door::buffer::{Buffer, tables};
 use door::{Cells, hold_sources, open_sources, source_index};
 use fault::Fault;
 use program::Place;
-use scatter::{Region, Toward, View};
+use scatter::{Region, View};
 use sink::Sink;
 use source::Source;
 use steps::Expect;

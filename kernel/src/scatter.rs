@@ -1,10 +1,11 @@
 //! Placement: which elements of a chunk lie where in an array, and the copies that follow from it.
 //!
 //! Scattering goes from chunk to array (reading), gathering from array to chunk (writing). Tables are checked whole,
-//! once; after that no copy can leave the chunk or the array. This is where memory is touched by address.
+//! once; after that no copy can leave the chunk or the array. The copies themselves are `copy`'s.
 
 use std::borrow::Cow;
 
+use crate::copy::{Loop, Toward, fill, walk};
 use crate::program::Program;
 
 /// A strided array in memory: the output of a read, the value of a write.
@@ -47,20 +48,6 @@ pub enum Axis {
 pub enum Placement {
     Grid { axes: Vec<Axis>, needs: Vec<Vec<i64>>, ncells: usize },
     Points { bounds: Vec<[i64; 2]>, inside: Vec<i64>, outside: Vec<i64>, needs: Vec<i64> },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Toward {
-    Array,
-    Chunk,
-}
-
-struct Loop<'p> {
-    count: usize,
-    chunk: isize,
-    array: isize,
-    /// Positions along the dimension, where they are not 0, 1, 2 and so on.
-    listed: Option<(Cow<'p, [i64]>, &'p [i64])>,
 }
 
 /// The copies of one chunk: `run` bytes at each turn of the loops, outermost first.
@@ -331,6 +318,14 @@ impl<'p> Region<'p> {
             }
             joined.push(turn);
         }
+        // Single elements that lie apart in the source: the loop that walks the source closest comes next to the
+        // innermost, so that the two can be walked in tiles.
+        if run == itemsize && joined.iter().all(|turn| turn.listed.is_none()) {
+            let closest = (0..joined.len()).min_by_key(|&number| joined[number].source(toward).unsigned_abs());
+            if let Some(number @ 2..) = closest {
+                joined[1..=number].rotate_right(1);
+            }
+        }
         joined.reverse();
         self.loops = joined;
         self.run = run;
@@ -450,80 +445,5 @@ impl<'p> Region<'p> {
         assert!(self.is_run(), "only one run is one slice");
         // SAFETY: by the contract, the run lies within the view and belongs to this caller alone.
         unsafe { std::slice::from_raw_parts_mut(view.start.offset(self.array), self.run) }
-    }
-}
-
-unsafe fn walk(loops: &[Loop], run: usize, from: *const u8, to: *mut u8, toward: Toward) {
-    // SAFETY: every offset is one that the caller's region vouches for.
-    unsafe {
-        match loops {
-            [] => std::ptr::copy_nonoverlapping(from, to, run),
-            [turn] => match run {
-                1 => turns::<1>(turn, run, from, to, toward),
-                2 => turns::<2>(turn, run, from, to, toward),
-                4 => turns::<4>(turn, run, from, to, toward),
-                8 => turns::<8>(turn, run, from, to, toward),
-                16 => turns::<16>(turn, run, from, to, toward),
-                32 => turns::<32>(turn, run, from, to, toward),
-                64 => turns::<64>(turn, run, from, to, toward),
-                128 => turns::<128>(turn, run, from, to, toward),
-                _ => turns::<0>(turn, run, from, to, toward),
-            },
-            [turn, rest @ ..] => each(turn, toward, |source, target| {
-                walk(rest, run, from.offset(source), to.offset(target), toward);
-            }),
-        }
-    }
-}
-
-/// The innermost loop, with the run's length known when compiled; 0 stands for any other.
-unsafe fn turns<const N: usize>(turn: &Loop, run: usize, from: *const u8, to: *mut u8, toward: Toward) {
-    each(turn, toward, |source, target| {
-        // SAFETY: as in `walk`. Arrays of bytes need no alignment.
-        unsafe {
-            if N == 0 {
-                std::ptr::copy_nonoverlapping(from.offset(source), to.offset(target), run);
-            } else {
-                std::ptr::copy_nonoverlapping(from.offset(source).cast::<[u8; N]>(), to.offset(target).cast(), 1);
-            }
-        }
-    });
-}
-
-#[inline(always)]
-fn each(turn: &Loop, toward: Toward, mut visit: impl FnMut(isize, isize)) {
-    let (source, target) = match toward {
-        Toward::Array => (turn.chunk, turn.array),
-        Toward::Chunk => (turn.array, turn.chunk),
-    };
-    match &turn.listed {
-        None => (0..turn.count as isize).for_each(|at| visit(at * source, at * target)),
-        Some((inside, outside)) => {
-            let pairs = inside.iter().zip(*outside);
-            match toward {
-                Toward::Array => pairs.for_each(|(&i, &o)| visit(i as isize * source, o as isize * target)),
-                Toward::Chunk => pairs.for_each(|(&i, &o)| visit(o as isize * source, i as isize * target)),
-            }
-        }
-    }
-}
-
-unsafe fn fill(loops: &[Loop], run: usize, to: *mut u8, program: &Program) {
-    // SAFETY: as in `walk`.
-    unsafe {
-        match (loops, program.fill_byte) {
-            ([], Some(byte)) => std::ptr::write_bytes(to, byte, run),
-            ([], None) => {
-                let mut done = 0;
-                while done < run {
-                    let part = program.fill.len().min(run - done);
-                    std::ptr::copy_nonoverlapping(program.fill.as_ptr(), to.add(done), part);
-                    done += part;
-                }
-            }
-            ([turn, rest @ ..], _) => each(turn, Toward::Array, |_, target| {
-                fill(rest, run, to.offset(target), program);
-            }),
-        }
     }
 }
