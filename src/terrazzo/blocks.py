@@ -1,18 +1,77 @@
 """Blocks: the pieces in which long work goes over an array, aligned to what is stored and within a memory budget.
 
-What it does not do: read or write. Copies and imports take their order and their sizes from here.
+What it does not do: know where values come from, or what a store is. Copies and imports of every kind go through here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from math import prod
+from typing import Any, Protocol
 
-__all__ = ["Edges", "aligned_blocks", "count_blocks"]
+import numpy as np
+
+from terrazzo.errors import StoreError
+
+__all__ = ["Edges", "aligned_blocks", "count_blocks", "same_bits", "transfer"]
 
 #: the extent of the stored chunks along one dimension: one number where all are equal, else every one of them
 Edges = int | Sequence[int]
+Values = np.ndarray[Any, Any]
+Block = tuple[slice, ...]
+
+
+class Target(Protocol):
+    """What values are poured into: an array of ours."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def __getitem__(self, selection: Any) -> Any: ...
+
+    def __setitem__(self, selection: Any, value: Any) -> None: ...
+
+
+def transfer(
+    read: Callable[[Block], Any],
+    target: Target,
+    unit: Sequence[Edges],
+    memory: int,
+    *,
+    step: Callable[[int], None],
+    verify: bool = False,
+    words: str = "the array",
+) -> None:
+    """Assign `read(block)` to every block of `target`, each aligned to `unit`, within about twice `memory` bytes.
+
+    step: called with the bytes of every block. verify: read every block back, and raise StoreError where its bits are
+    not those that were written; `words` name the target then.
+    """
+    itemsize = target.dtype.itemsize
+    for block in aligned_blocks(target.shape, unit, itemsize, memory):
+        values = np.asarray(read(block))
+        target[block] = values
+        if verify and not same_bits(values.astype(target.dtype, copy=False), np.asarray(target[block])):
+            box = ", ".join(f"{s.start}:{s.stop}" for s in block)
+            raise StoreError(
+                f"{words} reads back otherwise than it was written at [{box}]; a lossy codec does that, "
+                "and so does a failing disk"
+            )
+        step(values.size * itemsize)
+
+
+def same_bits(first: Values, second: Values) -> bool:
+    """Whether two arrays hold the same bits: NaN equals itself, and 0.0 is not -0.0."""
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if first.dtype.kind in "TO":
+        return bool((first == second).all())
+    here, there = (np.ascontiguousarray(values).reshape(-1).view(np.uint8) for values in (first, second))
+    return bool(np.array_equal(here, there))
 
 
 def aligned_blocks(

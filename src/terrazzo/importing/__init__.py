@@ -6,7 +6,8 @@ Formats: npy, NIfTI, netCDF, HDF5, TIFF; each is a file here and a line in `form
 
 from __future__ import annotations
 
+from terrazzo.importing.copying import import_array
 from terrazzo.importing.formats import FORMATS, Format, open_source
 from terrazzo.importing.source import Imported
 
-__all__ = ["FORMATS", "Format", "Imported", "open_source"]
+__all__ = ["FORMATS", "Format", "Imported", "import_array", "open_source"]
