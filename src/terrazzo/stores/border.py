@@ -14,19 +14,14 @@ from typing import Any
 
 from terrazzo.stores.keys import check_key, check_keys, check_prefix, check_range, check_writes
 
-__all__ = ["CAPABILITIES", "VERBS", "at_the_border"]
+__all__ = ["CAPABILITIES", "VERBS", "at_the_border", "wrap_verbs"]
 
 Verb = Callable[..., Any]
 
 
 def at_the_border(cls: type, base: type) -> None:
     """Wrap the verbs that `cls` brings, note which of them it or its parents bring, and derive what it can do."""
-    for verb, guard in VERBS.items():
-        function = vars(cls).get(verb)
-        if callable(function) and not hasattr(function, "_at_the_border"):
-            guarded = guard(function)
-            guarded._at_the_border = True  # type: ignore[attr-defined]
-            setattr(cls, verb, guarded)
+    wrap_verbs(cls)
     own = frozenset(verb for verb in VERBS if getattr(cls, verb) is not getattr(base, verb))
     cls._own = own  # type: ignore[attr-defined]
     derived = set()
@@ -35,6 +30,16 @@ def at_the_border(cls: type, base: type) -> None:
             setattr(cls, capability, bool(own & any_of))
             derived.add(capability)
     cls._derived = frozenset(derived)  # type: ignore[attr-defined]
+
+
+def wrap_verbs(cls: type) -> None:
+    """Check what every verb in the class itself is given."""
+    for verb, guard in VERBS.items():
+        function = vars(cls).get(verb)
+        if callable(function) and not hasattr(function, "_at_the_border"):
+            guarded = guard(function)
+            guarded._at_the_border = True  # type: ignore[attr-defined]
+            setattr(cls, verb, guarded)
 
 
 def _declared(cls: type, base: type, capability: str) -> bool:

@@ -111,7 +111,8 @@ class Sink(ABC):
 class Hold:
     """The right to change one object, from `Store.hold` until `release`; `source` is the version found under it.
 
-    patchable: `Store.commit` takes a Patch of it.
+    A Put or an Erase uses it up: after that commit others may take the object, and this hold can only be released.
+    After a Patch it stays. patchable: `Store.commit` takes a Patch of it.
     """
 
     patchable: bool = False

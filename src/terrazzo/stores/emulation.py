@@ -26,7 +26,7 @@ from terrazzo.stores.contract import (
     Tag,
 )
 from terrazzo.stores.exclusion import Turn, take_turn
-from terrazzo.stores.keys import check_key, check_prefix, check_range, check_writes
+from terrazzo.stores.keys import check_key, check_range
 
 if TYPE_CHECKING:
     from terrazzo.stores.store import Store
@@ -80,7 +80,6 @@ def get_partial_values(store: Store, requests: Iterable[tuple[str, Range]]) -> l
     whole: dict[str, bytes | None] = {}
     answers: list[bytes | None] = []
     for key, asked in requests:
-        check_range(key, asked)
         if key not in whole:
             whole[key] = store.get(key)
         value = whole[key]
@@ -111,7 +110,7 @@ def tag(store: Store, key: str) -> Tag | None:
 
 def get_whole(store: Store, key: str) -> bytes | None:
     """The value by whichever verb the store brings."""
-    return store.get(key) if "get" in store._own else get(store, check_key(key))
+    return store.get(key) if "get" in store._own else get(store, key)
 
 
 def open(store: Store, requests: Sequence[Open]) -> list[Source | None]:
@@ -271,7 +270,7 @@ def set_partial_values(store: Store, writes: Iterable[tuple[str, int, Buffer]]) 
     if "set" not in store._own:
         raise _cannot(store, "be written to: its class brings neither `set` nor `set_partial_values`")
     by_key: dict[str, list[tuple[int, Buffer]]] = {}
-    for key, start, value in check_writes(writes):
+    for key, start, value in writes:
         by_key.setdefault(key, []).append((start, value))
     for key, pieces in by_key.items():
         with store.hold(key, ALL) as hold:
@@ -293,7 +292,7 @@ def patched(old: Buffer, pieces: Iterable[tuple[int, Buffer]]) -> bytearray:
 
 
 def set_if(store: Store, key: str, value: Buffer, tag: Tag | None) -> None:
-    turn = take_turn(store.identity, check_key(key), None)
+    turn = take_turn(store.identity, key, None)
     try:
         if store.tag(key) != tag:
             raise ConflictError(f"{key!r} is not the version that was asked for; nothing was written")
@@ -316,7 +315,7 @@ def erase_values(store: Store, keys: Iterable[str]) -> None:
 
 
 def erase_prefix(store: Store, prefix: str) -> None:
-    store.erase_values(list(store.list_prefix(check_prefix(prefix))))
+    store.erase_values(list(store.list_prefix(prefix)))
 
 
 class BufferSink(Sink):

@@ -18,7 +18,7 @@ from typing import Any, Self
 from terrazzo.errors import UnsupportedError
 from terrazzo.options import Durability
 from terrazzo.stores import emulation
-from terrazzo.stores.border import at_the_border
+from terrazzo.stores.border import at_the_border, wrap_verbs
 from terrazzo.stores.contract import (
     ALL,
     Buffer,
@@ -231,3 +231,6 @@ class Store(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+wrap_verbs(Store)  # the emulated verbs check what they are given, too

@@ -371,7 +371,7 @@ def _shown(verb: str, what: Any) -> str:
     """What a request is about, short, and safe to print whatever a key contains."""
     if verb in ("set", "set_if"):
         return f"{what[0]!r} ({memoryview(what[1]).nbytes} bytes)"
-    if isinstance(what, str):
+    if not isinstance(what, list | tuple):
         return repr(what)
     names = [_name(one) for one in what[:3]]
     return ", ".join(names) + (f" and {len(what) - 3} more" if len(what) > 3 else "")

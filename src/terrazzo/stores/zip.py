@@ -17,6 +17,7 @@ import secrets
 import shutil
 import struct
 import threading
+import warnings
 import zipfile
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -135,7 +136,7 @@ class ZipStore(Store):
                 archive.filelist.remove(before)
                 del archive.NameToInfo[key]
             try:
-                archive.writestr(member, content)  # type: ignore[arg-type]
+                archive.writestr(member, content)
                 self._file.flush()
             except OSError as error:
                 raise StoreError(
@@ -211,8 +212,24 @@ class ZipStore(Store):
     def discard(self) -> None:
         """Close without writing: the archive at `path` stays as it was."""
         with self._guard:
-            self._file.close()
-            self._remove_partial()
+            if self._file.closed:
+                return
+            try:
+                if self._archive is not None:
+                    self._archive.close()  # into the partial file, which goes
+            except OSError:
+                pass
+            finally:
+                self._file.close()
+                self._remove_partial()
+
+    def __del__(self) -> None:
+        if "_archive" in vars(self) and not self._file.closed:
+            if self.writable:
+                warnings.warn(
+                    f"{self!r} was never closed; what was written is lost", ResourceWarning, source=self
+                )
+            self.discard()
 
     def __exit__(self, *raised: object) -> None:
         if raised and raised[0] is not None:
