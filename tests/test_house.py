@@ -40,16 +40,16 @@ ROOMS: dict[str, set[str]] = {
     "layout": {"codecs", "metadata", "chunk_grid", "chunk_keys", "shard"},
     "strategy": {"shard"},
     "index": {"codecs", "layout", "shard", "stores"},
-    "transformers": {"index", "layout", "shard", "chunk_grid", "chunk_keys", "stores"},
+    "transformers": {"metadata", "index", "layout", "shard", "chunk_grid", "chunk_keys", "stores"},
     "read": {"index", "layout", "codecs", "indexing", "shard", "stores"},
     "write": {"read", "index", "strategy", "layout", "indexing", "shard", "stores"},
     "inventory": {"read", "index", "layout", "indexing", "shard", "stores"},
     "writer": {"write", "layout", "indexing", "stores"},
     "arrays": {
-        *("writer", "inventory", "write", "read", "index", "strategy", "layout", "indexing"),
+        *("writer", "inventory", "write", "read", "index", "strategy", "layout", "indexing", "transformers"),
         *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing", "config"),
     },
-    "groups": {"arrays", "metadata", "transformers", "stores", "drawing", "config"},
+    "groups": {"arrays", "layout", "strategy", "metadata", "transformers", "stores", "drawing", "config"},
 }
 #: these stand on groups and arrays and all that those stand on, but not on one another
 UPPER = ("care", "importing", "containers", "gridding", "adapters", "serve")
@@ -57,6 +57,7 @@ FOUNDATION = set(ROOMS)
 for upper in UPPER:
     ROOMS[upper] = set(FOUNDATION)
 ROOMS["api"] = set(FOUNDATION)
+ROOMS["storage"] = {"arrays", "groups", "stores"}
 #: these stand on everything
 ROOMS["cli"] = set(ROOMS)
 ROOMS["__init__"] = set(ROOMS)

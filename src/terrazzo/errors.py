@@ -13,8 +13,9 @@ What it does not do: raise. The room that knows the place (array, key, inner chu
     │   ├── NodeNotFoundError (FileNotFoundError, KeyError)
     │   │   ├── ArrayNotFoundError
     │   │   └── GroupNotFoundError
-    │   ├── ContainsArrayError (FileExistsError, ValueError)
-    │   └── ContainsGroupError (FileExistsError, ValueError)
+    │   └── ContainsNodeError (FileExistsError, ValueError)
+    │       ├── ContainsArrayError
+    │       └── ContainsGroupError
     ├── MetadataError (ValueError)            a document is wrong; every problem with its path
     │   ├── MetadataValidationError           (zarr-python's name for the same)
     │   │   └── NodeTypeValidationError
@@ -23,6 +24,7 @@ What it does not do: raise. The room that knows the place (array, key, inner chu
     ├── CodecError (ValueError)               encoded bytes that do not decode, values that do not encode
     │   └── ChecksumError                     bytes that are not those that were written
     ├── ShardError (ValueError)               a shard index that cannot be right
+    ├── SourceError (ValueError)              a file of another format that cannot be read as an array
     ├── LimitError (ValueError)               larger than the limits in `options`
     ├── ChunkNotFoundError (KeyError)         a chunk that is not stored, where absence was declared an error
     └── SelectionError (IndexError)
@@ -44,6 +46,7 @@ __all__ = [
     "ConflictError",
     "ContainsArrayError",
     "ContainsGroupError",
+    "ContainsNodeError",
     "DataTypeValidationError",
     "GroupNotFoundError",
     "HeldError",
@@ -58,6 +61,7 @@ __all__ = [
     "ReadOnlyError",
     "SelectionError",
     "ShardError",
+    "SourceError",
     "StoreError",
     "TerrazzoError",
     "TerrazzoWarning",
@@ -115,11 +119,15 @@ class GroupNotFoundError(NodeNotFoundError):
     """There is no group at this path."""
 
 
-class ContainsArrayError(NodeError, FileExistsError, ValueError):
+class ContainsNodeError(NodeError, FileExistsError, ValueError):
+    """Something is already there."""
+
+
+class ContainsArrayError(ContainsNodeError):
     """An array is already there."""
 
 
-class ContainsGroupError(NodeError, FileExistsError, ValueError):
+class ContainsGroupError(ContainsNodeError):
     """A group is already there."""
 
 
@@ -160,6 +168,10 @@ class ChecksumError(CodecError):
 
 class ShardError(TerrazzoError, ValueError):
     """A shard whose index cannot be right."""
+
+
+class SourceError(TerrazzoError, ValueError):
+    """A file of another format that cannot be read as an array."""
 
 
 class LimitError(TerrazzoError, ValueError):

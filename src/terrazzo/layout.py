@@ -22,7 +22,6 @@ from terrazzo.chunk_keys import ChunkKeys, chunk_keys_from_extension
 from terrazzo.codecs.chain import Chain
 from terrazzo.codecs.codec import ChunkSpec
 from terrazzo.codecs.sharding import ShardingIndexed
-from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType
 from terrazzo.options import Options
 
@@ -58,11 +57,6 @@ class Layout:
         where = f"{path}/zarr.json" if path else "zarr.json"
         grid = chunk_grid_from_extension(document.chunk_grid, document.shape, where)
         keys = chunk_keys_from_extension(document.chunk_key_encoding, where)
-        if document.storage_transformers:
-            names = ", ".join(repr(t.name) for t in document.storage_transformers)
-            raise MetadataError(
-                f"{where}: storage_transformers: {names} is not known; none is registered for this format"
-            )
         shapes = grid.distinct_shapes()
         chains = {shape: _chain(document, shape, where, options) for shape in shapes}
         outer = chains[shapes[0]]

@@ -14,10 +14,14 @@ from typing import Any, Self
 import numpy as np
 
 from terrazzo.arrays.attributes import Attributes
+from terrazzo.arrays.describe import Described
 from terrazzo.arrays.documents import change_document
+from terrazzo.arrays.entrances import Entrances
+from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
-from terrazzo.arrays.values import as_value, with_fields
-from terrazzo.errors import ReadOnlyError, SelectionError
+from terrazzo.arrays.transfers import getting, refuse_reading, setting
+from terrazzo.arrays.values import as_value
+from terrazzo.errors import SelectionError
 from terrazzo.index import IndexCache
 from terrazzo.indexing import (
     Projection,
@@ -31,18 +35,18 @@ from terrazzo.indexing import (
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.options import Options
-from terrazzo.read import read
+from terrazzo.read import read_many
 from terrazzo.stores.flow import run
 from terrazzo.stores.store import Store
 from terrazzo.strategy import Replace, Strategy, strategy_from
-from terrazzo.write import write
+from terrazzo.transformers import transformed
 
 __all__ = ["Array"]
 
 Value = np.ndarray[Any, Any]
 
 
-class Array:
+class Array(Described, Entrances):
     """An N-dimensional array in a store. Get one from `terrazzo.open_array` or `terrazzo.create_array`."""
 
     def __init__(
@@ -61,6 +65,7 @@ class Array:
         self._strategy = strategy or Replace()
         self._read_only = read_only or not store.writable
         self._layout = Layout.build(metadata, path, options)
+        self._chunk_store = transformed(store, path, metadata)
         self._cache = IndexCache(options.index_cache_nbytes)
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -76,13 +81,19 @@ class Array:
         return self._store
 
     @property
+    def chunk_store(self) -> Store:
+        """What chunks are read and written through: the store, or the array's storage transformers over it."""
+        return self._chunk_store
+
+    @property
     def path(self) -> str:
         """The node's path in the store, without slashes at its ends; empty for the root."""
         return self._path
 
     @property
-    def store_path(self) -> str:
-        return f"{self._store}/{self._path}" if self._path else str(self._store)
+    def store_path(self) -> StorePath:
+        """The store, and where this node is in it."""
+        return StorePath(self._store, self._path)
 
     @property
     def name(self) -> str:
@@ -116,6 +127,11 @@ class Array:
     def strategy(self) -> Strategy:
         """What a changed shard turns into."""
         return self._strategy
+
+    @property
+    def index_cache(self) -> IndexCache:
+        """The shard indexes that this array remembers."""
+        return self._cache
 
     @property
     def layout(self) -> Layout:
@@ -194,7 +210,9 @@ class Array:
     def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """Per dimension, the extents inside the array of the stored chunks (shards)."""
         sizes = []
-        for d, (n, count) in enumerate(zip(self.shape, self._layout.grid.grid_shape(self.shape), strict=True)):
+        for d, (n, count) in enumerate(
+            zip(self.shape, self._layout.grid.grid_shape(self.shape), strict=True)
+        ):
             indices = np.arange(count, dtype=np.int64)
             starts = self._layout.grid.chunk_start(d, indices)
             extents = np.minimum(self._layout.grid.chunk_extent(d, indices), n - starts)
@@ -318,15 +336,28 @@ class Array:
         self._set(lambda write: project_blocks(selection, self._layout, for_write=write), value, fields)
 
     def _get(self, projection: Projection, out: Value | None = None, fields: Any = None) -> Any:
-        if fields is not None:
-            return with_fields(self._get(projection), fields, out)
-        buffer = self.output(projection, out)
-        run(read(self._layout, projection, buffer, self._options, self._cache), self._store)
-        if out is not None:
-            if not np.may_share_memory(buffer, out):
-                out[...] = projection.finish(buffer)
-            return out
-        return projection.finish(buffer)
+        flow, finish = getting(self, projection, out, fields)
+        run(flow, self._chunk_store)
+        return finish()
+
+    def read_many(self, selections: Sequence[Any], *, out: Sequence[Value] | None = None) -> list[Any]:
+        """Read several selections (as in `array[selection]`) at once: every object is opened once for all of them.
+
+        out: one array per selection, of its shape and this array's type, to be filled instead of new ones.
+        """
+        projections = [project_fancy(selection, self._layout) for selection in selections]
+        outs: Sequence[Value | None] = [None] * len(projections) if out is None else out
+        if len(outs) != len(projections):
+            raise ValueError(f"{len(projections)} selections were given, and {len(outs)} arrays for them")
+        buffers = [self.output(p, o) for p, o in zip(projections, outs, strict=True)]
+        selected = list(zip(projections, buffers, strict=True))
+        run(read_many(self._layout, selected, self._options, self._cache), self._chunk_store)
+        found = []
+        for (projection, buffer), given in zip(selected, outs, strict=True):
+            if given is not None and not np.may_share_memory(buffer, given):
+                given[...] = projection.finish(buffer)
+            found.append(projection.finish(buffer) if given is None else given)
+        return found
 
     def output(self, projection: Projection, out: Value | None = None) -> Value:
         """The array that the kernel fills: `out` itself where it can be."""
@@ -341,21 +372,7 @@ class Array:
         return np.empty(projection.buffer_shape, self.dtype)
 
     def _set(self, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> None:
-        if self._read_only:
-            raise ReadOnlyError(f"array {self._path!r} was opened for reading; open it with mode='r+'")
-        projection = project(True)
-        if fields is not None:
-            whole = project(False)
-            old = np.array(self._get(whole))
-            if isinstance(fields, str):
-                old[fields] = value
-            else:
-                for name in fields:
-                    old[name] = value[name]
-            value = old
-        prepared = projection.prepare(as_value(value, self.dtype))
-        flow = write(self._layout, projection, prepared, self._options, self._cache, self._strategy)
-        run(flow, self._store)
+        run(setting(self, project, value, fields), self._chunk_store)
 
     def put_shard(self, index: Sequence[int], chunks: Mapping[tuple[int, ...], Any]) -> None:
         """Write one whole shard from its populated inner chunks, in memory of those chunks alone.
@@ -365,10 +382,9 @@ class Array:
         """
         from terrazzo.write import write_shard
 
-        if self._read_only:
-            raise ReadOnlyError(f"array {self._path!r} was opened for reading; open it with mode='r+'")
+        refuse_reading(self)
         flow = write_shard(self._layout, tuple(index), chunks, self._options, self._cache, self._strategy)
-        run(flow, self._store)
+        run(flow, self._chunk_store)
 
     # numpy's and Python's manners
 
@@ -413,7 +429,7 @@ class Array:
         return f"<terrazzo.Array {self.store_path} shape={self.shape} dtype={self.dtype}>"
 
     def __dask_tokenize__(self) -> tuple[str, str, bytes]:
-        return type(self).__name__, self.store_path, self._metadata.to_bytes()
+        return type(self).__name__, str(self.store_path), self._metadata.to_bytes()
 
     # other arrays over the same objects
 
@@ -436,8 +452,7 @@ class Array:
     # changes of the document
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> None:
-        if self._read_only:
-            raise ReadOnlyError(f"array {self._path!r} was opened for reading; open it with mode='r+'")
+        refuse_reading(self)
         self._metadata = change_document(self._store, self._path, ArrayMetadata, change, self._options)
         if self._metadata.shape != self._layout.shape:
             self._layout = Layout.build(self._metadata, self._path, self._options)
@@ -459,7 +474,7 @@ class Array:
         old = self._layout
         self._change(lambda document: resized(document, new, self._path))
         if delete_outside_chunks and any(n < m for n, m in zip(new, old.shape, strict=True)):
-            self._store.erase_values(surplus_keys(self._store, old, self._layout))
+            self._chunk_store.erase_values(surplus_keys(self._chunk_store, old, self._layout))
         self._cache.clear()
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:

@@ -20,7 +20,9 @@ __all__ = ["appended_shape", "resized", "surplus_keys"]
 def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> ArrayMetadata:
     """The document with another shape; the grid grows with it where its edges are listed."""
     if len(shape) != len(document.shape):
-        raise ValueError(f"array {path!r} has {len(document.shape)} dimensions; the new shape {shape} has {len(shape)}")
+        raise ValueError(
+            f"array {path!r} has {len(document.shape)} dimensions; the new shape {shape} has {len(shape)}"
+        )
     if any(n < 0 for n in shape):
         raise ValueError(f"array {path!r}: the new shape {shape} has a negative extent")
     grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path).resized(shape)

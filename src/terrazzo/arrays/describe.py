@@ -1,0 +1,223 @@
+"""What an array tells about itself: `info`, `info_complete()`, the picture in a notebook, what is stored of it.
+
+What it does not do: read anything for `info`, `repr` or the picture; they tell what the document says. Counting what
+is stored reads shard indexes and sizes, never chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from terrazzo.arrays.documents import document_key
+from terrazzo.drawing import grid_svg, nbytes_text
+from terrazzo.inventory import Inventory, inventory
+from terrazzo.stores.flow import run
+
+if TYPE_CHECKING:
+    from terrazzo.arrays.array import Array
+
+__all__ = ["Described", "Lines", "array_lines"]
+
+
+class Lines:
+    """Named values, one a line; `dict(lines)` and `lines["Shape"]` give them back."""
+
+    def __init__(self, lines: Iterable[tuple[str, object]]) -> None:
+        self._lines = dict(lines)
+
+    def keys(self) -> Iterable[str]:
+        return self._lines.keys()
+
+    def __getitem__(self, name: str) -> object:
+        return self._lines[name]
+
+    def __repr__(self) -> str:
+        width = max(map(len, self._lines), default=0)
+        return "\n".join(f"{name:<{width}} : {value}" for name, value in self._lines.items()) + "\n"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align: left">{escape(name)}</th>'
+            f'<td style="text-align: left">{escape(str(value))}</td></tr>'
+            for name, value in self._lines.items()
+        )
+        return f'<table class="terrazzo-lines"><tbody>{rows}</tbody></table>'
+
+
+class Described:
+    """The part of an Array that describes it."""
+
+    @property
+    def info(self) -> Lines:
+        """What the array is, readable; nothing is read for it."""
+        return Lines(array_lines(_array(self)))
+
+    def info_complete(self) -> Lines:
+        """`info`, and what is stored: bytes and populated chunks; reads every shard index."""
+        array = _array(self)
+        return Lines([*array_lines(array), *_stored_lines(array)])
+
+    @property
+    def nchunks_initialized(self) -> int:
+        """How many of the chunks that reads touch are stored; inner chunks are counted in the shard indexes."""
+        return _stored_chunks(_array(self))
+
+    @property
+    def nshards_initialized(self) -> int:
+        """How many objects (shards; chunks, in a plain array) are stored."""
+        return _stored_objects(_array(self))
+
+    def nbytes_stored(self) -> int:
+        """Bytes that the array takes in its store: chunks or shards, and its document."""
+        array = _array(self)
+        return int(survey(array).sizes.sum()) + (array.store.getsize(document_key(array.path)) or 0)
+
+    def inventory(self) -> Inventory:
+        """Which chunks are stored, in which objects, where and how large; from shard indexes, without decoding."""
+        return survey(_array(self))
+
+    def _repr_html_(self) -> str:
+        array = _array(self)
+        picture = _picture(array)
+        return (
+            '<div style="display: flex; flex-wrap: wrap; gap: 2em; align-items: flex-start">'
+            f"<div>{Lines(array_lines(array))._repr_html_()}</div><div>{picture}</div></div>"
+        )
+
+
+def _array(described: object) -> Array:
+    from terrazzo.arrays.array import Array
+
+    assert isinstance(described, Array)
+    return described
+
+
+def _picture(array: Array) -> str:
+    inner = array.layout.inner_shape
+    uniform = array.layout.grid.uniform_shape
+    outer: list[Any] = (
+        list(uniform) if uniform is not None else [list(edges) for edges in array.write_chunk_sizes]
+    )
+    return grid_svg(
+        array.shape,
+        outer if inner is None else list(inner),
+        None if inner is None else outer,
+        array.dimension_names,
+        itemsize=array.dtype.itemsize,
+    )
+
+
+def array_lines(array: Array) -> list[tuple[str, object]]:
+    """What the document says of an array."""
+    regular = array.layout.grid.uniform_shape is not None
+    lines: list[tuple[str, object]] = [
+        ("Type", "Array"),
+        ("Zarr format", array.metadata.zarr_format),
+        ("Data type", array.metadata.data_type),
+        ("Fill value", array.fill_value),
+        ("Shape", array.shape),
+    ]
+    if array.dimension_names is not None:
+        lines.append(("Dimension names", array.dimension_names))
+    sharded = array.layout.sharding is not None
+    if sharded:
+        lines.append(("Shard shape", array.shards if regular else _varied(array.write_chunk_sizes)))
+        lines.append(("Chunk shape", array.layout.inner_shape))
+        lines.append(("Index location", array.layout.sharding.index_location))  # type: ignore[union-attr]
+    else:
+        lines.append(("Chunk shape", array.chunks if regular else _varied(array.write_chunk_sizes)))
+    lines += [
+        ("Order", array.order),
+        ("Read-only", array.read_only),
+        ("Store type", type(array.store).__name__),
+        ("Filters", array.filters),
+        ("Serializer", array.serializer),
+        ("Compressors", array.compressors),
+    ]
+    if array.metadata.storage_transformers:
+        lines.append(("Storage transformers", tuple(one.name for one in array.metadata.storage_transformers)))
+    lines.append(("No. bytes", _nbytes(array.nbytes)))
+    lines.append(("No. chunks", f"{array.nchunks:,}"))
+    if sharded:
+        lines.append(("No. shards", f"{prod(array.shard_grid_shape):,}"))
+    return lines
+
+
+def _stored_lines(array: Array) -> list[tuple[str, object]]:
+    found = survey(array)
+    stored = int(found.sizes.sum()) + (array.store.getsize(document_key(array.path)) or 0)
+    lines: list[tuple[str, object]] = [("No. bytes stored", _nbytes(stored))]
+    if stored and array.dtype.itemsize:
+        lines.append(("Storage ratio", f"{array.nbytes / stored:.1f}"))
+    lines.append(("Chunks initialized", f"{len(found):,}/{array.nchunks:,}"))
+    if array.layout.sharding is not None:
+        lines.append(("Shards initialized", f"{len(found.keys):,}/{prod(array.shard_grid_shape):,}"))
+        dead = int(found.dead.sum())
+        if dead:
+            lines.append(("Dead bytes", _nbytes(dead)))
+    return lines
+
+
+def _nbytes(nbytes: int) -> str:
+    return f"{nbytes} ({nbytes_text(nbytes)})" if nbytes >= 1000 else str(nbytes)
+
+
+def _varied(sizes: Sequence[tuple[int, ...]]) -> str:
+    """Edges of chunks of several shapes, shortened."""
+    parts = []
+    for edges in sizes:
+        shown = ", ".join(map(str, edges[:4])) + (", …" if len(edges) > 4 else "")
+        parts.append(f"[{shown}]")
+    return f"({', '.join(parts)})"
+
+
+# what is stored
+
+
+def survey(array: Array) -> Inventory:
+    """The inventory of the smallest box of the grid that holds every stored object."""
+    box = _populated(array)
+    return run(
+        inventory(array.layout, box, array.options, array.index_cache),
+        array.chunk_store,
+    )
+
+
+def _populated(array: Array) -> tuple[tuple[int, int], ...]:
+    """(first, past the last) per dimension of the stored objects; the whole grid where the store cannot list."""
+    grid = array.shard_grid_shape
+    if not array.chunk_store.listable:
+        return tuple((0, n) for n in grid)
+    found = _listed(array)
+    if not len(found):
+        return tuple((0, 0) for _ in grid) or ()
+    return tuple((int(a), int(b) + 1) for a, b in zip(found.min(axis=0), found.max(axis=0), strict=True))
+
+
+def _listed(array: Array) -> np.ndarray[Any, Any]:
+    """The grid indices of the objects that a listing finds, int64 (n, ndim)."""
+    layout, grid = array.layout, array.shard_grid_shape
+    start = len(layout.prefix)
+    found = []
+    for key in array.chunk_store.list_prefix(layout.prefix):
+        index = layout.keys.parse(key[start:], layout.ndim)
+        if index is not None and all(i < n for i, n in zip(index, grid, strict=True)):
+            found.append(index)
+    return np.array(found, np.int64).reshape(len(found), layout.ndim)
+
+
+def _stored_chunks(array: Array) -> int:
+    if array.layout.sharding is None and array.chunk_store.listable:
+        return len(_listed(array))
+    return len(survey(array))
+
+
+def _stored_objects(array: Array) -> int:
+    if array.chunk_store.listable:
+        return len(_listed(array))
+    return len(survey(array).keys)

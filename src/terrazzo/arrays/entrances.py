@@ -1,0 +1,57 @@
+"""Further ways to and from an Array: opened by class, made from a document, and its face for callers that await.
+
+What it does not do: look for nodes in a hierarchy (groups).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from terrazzo.arrays.documents import document_key, read_document
+from terrazzo.arrays.place import StorePath
+from terrazzo.config import options_from
+from terrazzo.errors import ArrayNotFoundError, NodeTypeValidationError
+from terrazzo.metadata import ArrayMetadata, node_from_json
+from terrazzo.stores.open import open_store
+
+if TYPE_CHECKING:
+    from terrazzo.arrays.array import Array
+    from terrazzo.arrays.asynchronous import AsyncArray
+
+__all__ = ["Entrances"]
+
+
+class Entrances:
+    """The part of an Array that leads to it and away from it."""
+
+    @classmethod
+    def open(cls, store: Any, config: Mapping[str, Any] | None = None) -> Array:
+        """The array at the root of a store, or at a StorePath; `terrazzo.open_array` takes paths and modes too."""
+        place = store if isinstance(store, StorePath) else StorePath(*open_store(store))
+        options = options_from(config)
+        node = read_document(place.store, place.path, options)
+        if node is None:
+            raise ArrayNotFoundError(f"there is no array at {place.name!r} in {place.store}")
+        if not isinstance(node, ArrayMetadata):
+            raise NodeTypeValidationError(
+                f"there is a group at {place.name!r} in {place.store}, not an array"
+            )
+        return cast("type[Array]", cls)(place.store, place.path, node, options)
+
+    @classmethod
+    def from_dict(cls, store_path: StorePath, data: Mapping[str, Any]) -> Array:
+        """An array whose document is `data`, without a look at the store."""
+        options = options_from(None)
+        node = node_from_json(dict(data), document_key(store_path.path), options, "array")
+        assert isinstance(node, ArrayMetadata)
+        return cast("type[Array]", cls)(store_path.store, store_path.path, node, options)
+
+    @property
+    def async_array(self) -> AsyncArray:
+        """The same array for callers that await."""
+        from terrazzo.arrays.asynchronous import AsyncArray
+
+        return AsyncArray(cast("Array", self))
+
+    _async_array = async_array

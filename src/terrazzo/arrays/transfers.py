@@ -1,0 +1,70 @@
+"""Transfers: a selection's read or write as one flow, for callers that wait and callers that await.
+
+What it does not do: drive the flow, or make projections (indexing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from terrazzo.arrays.values import as_value, with_fields
+from terrazzo.errors import ReadOnlyError
+from terrazzo.indexing import Projection
+from terrazzo.read import read
+from terrazzo.write import write
+
+if TYPE_CHECKING:
+    from terrazzo.arrays.array import Array
+
+__all__ = ["getting", "refuse_reading", "setting"]
+
+Value = np.ndarray[Any, Any]
+Flow = Generator[Any, Any, None]
+
+
+def getting(
+    array: Array, projection: Projection, out: Value | None = None, fields: Any = None
+) -> tuple[Flow, Callable[[], Any]]:
+    """The flow that reads a selection, and what answers its values once the flow has ended."""
+    if fields is not None:
+        flow, values = getting(array, projection)
+        return flow, lambda: with_fields(values(), fields, out)
+    buffer = array.output(projection, out)
+
+    def finish() -> Any:
+        if out is None:
+            return projection.finish(buffer)
+        if not np.may_share_memory(buffer, out):
+            out[...] = projection.finish(buffer)
+        return out
+
+    return read(array.layout, projection, buffer, array.options, array.index_cache), finish
+
+
+def setting(array: Array, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> Flow:
+    """The flow that writes a selection; of structured values, single fields over what is there."""
+    refuse_reading(array)
+    projection = project(True)
+    if fields is not None:
+        flow, values = getting(array, project(False))
+        yield from flow
+        value = _with_changed_fields(np.array(values()), value, fields)
+    prepared = projection.prepare(as_value(value, array.dtype))
+    yield from write(array.layout, projection, prepared, array.options, array.index_cache, array.strategy)
+
+
+def refuse_reading(array: Array) -> None:
+    if array.read_only:
+        raise ReadOnlyError(f"array {array.path!r} was opened for reading; open it with mode='r+'")
+
+
+def _with_changed_fields(old: Value, value: Any, fields: str | list[str]) -> Value:
+    if isinstance(fields, str):
+        old[fields] = value
+    else:
+        for name in fields:
+            old[name] = value[name]
+    return old

@@ -1,0 +1,362 @@
+"""New arrays: create_array, from_array and zarr-python's older create; the document first, then the values.
+
+What it does not do: choose shapes and codecs (arrays/creation.py), or open what is there (opening.py).
+Specification: Zarr core 3.0, "Operations": who creates an array makes the missing groups above it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from terrazzo.arrays.array import Array
+from terrazzo.arrays.creation import DEFAULT, array_metadata, data_type_of, extents
+from terrazzo.config import config as settings
+from terrazzo.config import options_from
+from terrazzo.errors import TerrazzoWarning
+from terrazzo.groups.nodes import create_node, refuse_anything
+from terrazzo.groups.places import StoreLike, place_of, refuse_zarr_format
+from terrazzo.layout import Layout
+from terrazzo.metadata import ArrayMetadata
+from terrazzo.options import Durability, Options
+from terrazzo.strategy import Strategy, strategy_from
+
+__all__ = ["How", "Settings", "create", "create_array", "from_array", "resolve_settings", "write_values"]
+
+
+class Settings(TypedDict, total=False):
+    """How work on a node is done: nothing of it is stored."""
+
+    config: Mapping[str, Any] | None
+    options: Options | None
+    durability: Durability | None
+    strategy: str | Strategy | None
+
+
+class How(Settings, total=False):
+    """What may be said about a new array besides its shape and type: the arguments of `create_array`."""
+
+    chunks: Any
+    shards: Any
+    filters: Any
+    compressors: Any
+    serializer: Any
+    codecs: Any
+    fill_value: Any
+    order: Literal["C", "F"] | None
+    zarr_format: int | None
+    attributes: Mapping[str, Any] | None
+    chunk_key_encoding: Any
+    dimension_names: Sequence[str | None] | None
+    storage_options: Mapping[str, Any] | None
+    storage_transformers: Sequence[Any]
+    overwrite: bool
+    index_location: str
+
+
+def create_array(
+    store: StoreLike,
+    *,
+    name: str | None = None,
+    shape: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    data: Any = None,
+    chunks: Any = "auto",
+    shards: Any = None,
+    filters: Any = "auto",
+    compressors: Any = "auto",
+    serializer: Any = "auto",
+    fill_value: Any = DEFAULT,
+    order: Literal["C", "F"] | None = None,
+    zarr_format: int | None = 3,
+    attributes: Mapping[str, Any] | None = None,
+    chunk_key_encoding: Any = None,
+    dimension_names: Sequence[str | None] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    config: Mapping[str, Any] | None = None,
+    write_data: bool = True,
+    codecs: Any = None,
+    index_location: str = "end",
+    storage_transformers: Sequence[Any] = (),
+    strategy: str | Strategy | None = None,
+    options: Options | None = None,
+    durability: Durability | None = None,
+) -> Array:
+    """Make a new array in a store, empty or holding `data`.
+
+    store: a path, a URL, a dictionary, a store, or None for memory. name: the array's path in it.
+    shape, dtype: of the array, or those of `data`. write_data: False makes the array of `data`'s shape, empty.
+    chunks: the shape that reads touch: "auto", a size ("1MB"), integers with -1 for a whole dimension; or, for chunks
+    of several shapes, a list of edges per dimension. shards: None for one object per chunk; "auto", a size, or a
+    shape in elements, each a multiple of the chunk's. index_location: of the shards' indexes, "end" or "start".
+    filters, serializer, compressors: codecs as objects, strings ("zstd:5", "blosc:lz4:5:shuffle") or a document's
+    objects; None for none. Left alone: bytes, zstd and crc32c. codecs: all of them in one list, instead.
+    overwrite: what was there goes, with everything below it. config, options, durability, strategy: how work is done.
+
+    Raises ContainsArrayError or ContainsGroupError where a node is there, MetadataError for what the format forbids.
+    Specification: Zarr core 3.0, "Array metadata"; sharding_indexed 1.0.
+
+    >>> array = create_array(None, shape=(1000, 1000), dtype="float32", chunks=(100, 100), shards=(500, 500))
+    >>> array[:2, :3] = 1
+    >>> array.chunks, array.shards, float(array[0].sum())
+    ((100, 100), (500, 500), 3.0)
+    """
+    refuse_zarr_format(zarr_format)
+    _check_order(order)
+    shape, dtype = _shape_and_type(shape, dtype, data)
+    found, plan = resolve_settings(config=config, options=options, durability=durability, strategy=strategy)
+    metadata = array_metadata(
+        shape,
+        dtype,
+        chunks=chunks,
+        shards=shards,
+        filters=filters,
+        compressors=compressors,
+        serializer=serializer,
+        codecs=codecs,
+        fill_value=fill_value,
+        attributes=attributes,
+        chunk_key_encoding=chunk_key_encoding,
+        dimension_names=dimension_names,
+        index_location=index_location,
+        storage_transformers=storage_transformers,
+    )
+    place = place_of(store, name, storage_options=storage_options)
+    array = Array(
+        place.store, place.path, metadata, found, plan
+    )  # checks the document before anything is written
+    create_node(place, metadata, found, overwrite=overwrite)
+    if data is not None and write_data:
+        write_values(array, data)
+    return array
+
+
+def from_array(
+    store: StoreLike,
+    *,
+    data: Any,
+    write_data: bool = True,
+    name: str | None = None,
+    chunks: Any = "keep",
+    shards: Any = "keep",
+    filters: Any = "keep",
+    compressors: Any = "keep",
+    serializer: Any = "keep",
+    **how: Unpack[How],
+) -> Array:
+    """Make a copy of `data`, an array of ours or any array; "keep" takes over what an array of ours has.
+
+    Further arguments as in `create_array`. Attributes, dimension names, fill value and chunk keys are kept too unless
+    they are given. Values are moved one stored chunk at a time.
+
+    >>> first = create_array(None, data=np.arange(10), chunks=5, attributes={"unit": "m"})
+    >>> second = from_array(None, data=first, chunks=2)
+    >>> second.chunks, second.attrs["unit"], second[3:5].tolist()
+    ((2,), 'm', [3, 4])
+    """
+    parts = {
+        "chunks": chunks,
+        "shards": shards,
+        "filters": filters,
+        "compressors": compressors,
+        "serializer": serializer,
+    }
+    source = kept(data)
+    given: dict[str, Any] = {**source.pop("also"), **how}
+    for part, said in parts.items():
+        if isinstance(said, str) and said == "keep":
+            if part in source and "codecs" not in how:
+                given[part] = source[part]
+        else:
+            given[part] = said
+    if _named(chunks) and not _named(shards) and isinstance(data, Array):
+        given["shards"] = _fitting(given.get("shards"), given["chunks"])
+    given.setdefault("zarr_format", 3)
+    return create_array(store, name=name, data=data, write_data=write_data, **given)
+
+
+def create(
+    shape: int | Sequence[int],
+    *,
+    chunks: Any = None,
+    dtype: Any = None,
+    compressor: Any = "auto",
+    store: StoreLike = None,
+    overwrite: bool = False,
+    path: str | None = None,
+    read_only: bool | None = None,
+    dimension_separator: str | None = None,
+    write_empty_chunks: bool | None = None,
+    chunk_shape: Any = None,
+    mode: str | None = None,
+    data: Any = None,
+    **how: Any,
+) -> Array:
+    """Make a new array; zarr-python's older spelling of `create_array`, whose other arguments it takes too.
+
+    Without a type elements are float64, without `chunks` they are chosen. compressor: one codec, or None.
+
+    >>> create((3, 4), dtype="i2", fill_value=7)[0].tolist()
+    [7, 7, 7, 7]
+    """
+    for ignored in (
+        "cache_attrs",
+        "cache_metadata",
+        "chunk_store",
+        "meta_array",
+        "object_codec",
+        "synchronizer",
+    ):
+        if how.pop(ignored, None) is not None:
+            warnings.warn(f"{ignored} has no effect", TerrazzoWarning, stacklevel=2)
+    if not (isinstance(compressor, str) and compressor == "auto"):
+        if "compressors" in how:
+            raise ValueError("compressor and compressors are both given; compressors names all of them")
+        how["compressors"] = compressor
+    if dimension_separator is not None:
+        if how.get("chunk_key_encoding") is not None:
+            raise ValueError(
+                "dimension_separator and chunk_key_encoding are both given; the second says it all"
+            )
+        how["chunk_key_encoding"] = {"name": "default", "separator": dimension_separator}
+    if write_empty_chunks is not None:
+        how["config"] = {"write_empty_chunks": write_empty_chunks, **(how.get("config") or {})}
+    edges = chunks if chunk_shape is None else chunk_shape
+    place = place_of(store, path, mode=mode, storage_options=how.pop("storage_options", None))
+    if mode == "w-":
+        refuse_anything(place, resolve_settings()[0])
+    array = create_array(
+        place,
+        shape=extents(shape),
+        dtype=(np.float64 if data is None else None) if dtype is None else dtype,
+        data=data,
+        chunks="auto" if edges is None else edges,
+        overwrite=overwrite or mode == "w",
+        **how,
+    )
+    if read_only:
+        return Array(array.store, array.path, array.metadata, array.options, array.strategy, read_only=True)
+    return array
+
+
+def resolve_settings(
+    *,
+    config: Mapping[str, Any] | None = None,
+    options: Options | None = None,
+    durability: Durability | None = None,
+    strategy: str | Strategy | None = None,
+) -> tuple[Options, Strategy]:
+    """Options and strategy of what is being opened: its own settings over the context's."""
+    found = options_from(config) if options is None else options
+    if durability is not None:
+        if durability not in ("fsync", "rename", "none"):
+            raise ValueError(f"durability is {durability!r}; 'fsync', 'rename' and 'none' are allowed")
+        found = replace(found, durability=durability)
+    return found, strategy_from(settings.strategy if strategy is None else strategy)
+
+
+def write_values(array: Array, values: Any) -> None:
+    """Store values of the array's shape; what is not in memory is moved one stored chunk at a time."""
+    if 0 in array.shape:
+        return
+    if isinstance(values, np.ndarray) or not hasattr(values, "__getitem__") or not hasattr(values, "shape"):
+        array[...] = values
+        return
+    for region in regions(array):
+        array[region] = np.asarray(values[region])
+
+
+def regions(array: Array) -> Iterator[tuple[slice, ...]]:
+    """The boxes of the stored chunks (shards), in C order."""
+    grid = array.layout.grid
+    for flat in np.ndindex(*array.shard_grid_shape):
+        yield tuple(
+            slice(int(start), min(int(start) + int(extent), n))
+            for start, extent, n in (
+                (
+                    grid.chunk_start(d, np.array([i]))[0],
+                    grid.chunk_extent(d, np.array([i]))[0],
+                    array.shape[d],
+                )
+                for d, i in enumerate(flat)
+            )
+        )
+
+
+def kept(data: Any) -> dict[str, Any]:
+    """What a copy of `data` takes over from it; under "also", what goes with it whatever the chunks are."""
+    if not isinstance(data, Array):
+        chunks = getattr(data, "chunks", None)
+        same = isinstance(chunks, tuple) and bool(chunks) and all(isinstance(edge, int) for edge in chunks)
+        return {"also": {}, **({"chunks": chunks} if same else {})}
+    layout: Layout = data.layout
+    document: ArrayMetadata = data.metadata
+    sharding = layout.sharding
+    found: dict[str, Any] = {
+        "filters": data.filters,
+        "serializer": data.serializer,
+        "compressors": data.compressors,
+    }
+    if sharding is None:
+        found["chunks"], found["shards"] = layout.grid, None
+    else:
+        found["chunks"] = sharding.chunk_shape
+        found["shards"] = layout.grid.uniform_shape or layout.grid
+    also = {
+        "attributes": document.attributes,
+        "chunk_key_encoding": document.chunk_key_encoding,
+        "dimension_names": document.dimension_names,
+        "fill_value": document.fill_value,
+    }
+    if sharding is not None:
+        also["index_location"] = sharding.index_location
+    return {**found, "also": also}
+
+
+def _named(said: Any) -> bool:
+    return not (isinstance(said, str) and said == "keep")
+
+
+def _fitting(shards: Any, chunks: Any) -> Any:
+    """Shards that were kept while chunks were not: kept where the new chunks divide them, else chosen anew."""
+    if shards is None:
+        return None
+    edges = (chunks,) * len(shards) if isinstance(chunks, int) else chunks
+    whole = isinstance(shards, tuple) and isinstance(edges, tuple | list) and len(edges) == len(shards)
+    if whole and all(isinstance(c, int) and c > 0 and s % c == 0 for s, c in zip(shards, edges, strict=True)):
+        return shards
+    return "auto"
+
+
+def _shape_and_type(shape: Any, dtype: Any, data: Any) -> tuple[tuple[int, ...], Any]:
+    if data is None:
+        if shape is None or dtype is None:
+            missing = " and ".join(n for n, v in (("shape", shape), ("dtype", dtype)) if v is None)
+            raise ValueError(f"a new array needs {missing}; give it, or data= to take it from")
+        return extents(shape), dtype
+    if not hasattr(data, "shape") or not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    found = tuple(int(n) for n in data.shape)
+    if shape is not None and extents(shape) != found:
+        raise ValueError(
+            f"shape is {extents(shape)}, and data has {found}; leave shape out, or make them equal"
+        )
+    if dtype is None:
+        dtype = data.metadata.data_type if isinstance(data, Array) else data_type_of(data)
+    return found, dtype
+
+
+def _check_order(order: object) -> None:
+    if order not in (None, "C", "F"):
+        raise ValueError(f"order is {order!r}; 'C' is allowed")
+    if order == "F":
+        warnings.warn(
+            "order='F' has no effect: values come in C order; to store chunks in another order, use a transpose filter",
+            TerrazzoWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,37 @@
+"""`terrazzo.storage`: stores under zarr-python's names.
+
+What it does not do: anything of its own; the contract to write a store by is `Store`.
+
+    >>> from terrazzo.storage import MemoryStore
+    >>> store = MemoryStore()
+    >>> store.set("a/b", b"bytes")
+    >>> list(store.list())
+    ['a/b']
+"""
+
+from terrazzo.arrays.place import StorePath
+from terrazzo.groups.places import StoreLike
+from terrazzo.stores.local import LocalStore
+from terrazzo.stores.mapping import MappingStore
+from terrazzo.stores.memory import MemoryStore
+from terrazzo.stores.open import open_store, register_opener
+from terrazzo.stores.store import Store
+from terrazzo.stores.wrappers import CountingStore, LoggingStore, PrefixStore, ReadOnlyStore, WrapperStore
+from terrazzo.stores.zip import ZipStore
+
+__all__ = [
+    "CountingStore",
+    "LocalStore",
+    "LoggingStore",
+    "MappingStore",
+    "MemoryStore",
+    "PrefixStore",
+    "ReadOnlyStore",
+    "Store",
+    "StoreLike",
+    "StorePath",
+    "WrapperStore",
+    "ZipStore",
+    "open_store",
+    "register_opener",
+]
