@@ -156,12 +156,20 @@ impl<'a> Decode<'a> {
         wants.sort_by_key(|want| want.offset);
         let mut start = 0;
         while start < wants.len() {
+            if self.is_apart(&wants[start]) {
+                let want = &wants[start];
+                if let Err(fault) = self.read_apart(want, &want.region, descriptor, workspace) {
+                    fail(failures, &want.row, fault);
+                }
+                start += 1;
+                continue;
+            }
             let offset = wants[start].offset;
             let mut end = offset + wants[start].nbytes as u64;
             let mut stop = start + 1;
             while let Some(next) = wants.get(stop) {
                 let reach = end.max(next.offset + next.nbytes as u64);
-                if next.offset > end + GAP_NBYTES || reach - offset > RUN_NBYTES {
+                if next.offset > end + GAP_NBYTES || reach - offset > RUN_NBYTES || self.is_apart(next) {
                     break;
                 }
                 end = reach;
@@ -169,15 +177,6 @@ impl<'a> Decode<'a> {
             }
             let group = &wants[start..stop];
             start = stop;
-            if let [want] = group
-                && self.programs[want.row.program].is_raw()
-                && self.is_apart(want)
-            {
-                if let Err(fault) = self.read_apart(want, &want.region, descriptor, workspace) {
-                    fail(failures, &want.row, fault);
-                }
-                continue;
-            }
             let mut read = std::mem::take(&mut workspace.read);
             let found = read.take((end - offset) as usize).and_then(|bytes| read_at(descriptor, bytes, offset));
             for want in group {
@@ -197,8 +196,11 @@ impl<'a> Decode<'a> {
         }
     }
 
-    /// Whether a raw row is better read piece by piece: straight into the array, or with large gaps left out.
+    /// Whether a row is raw and better read piece by piece: straight into the array, or with large gaps left out.
     fn is_apart(&self, want: &Want) -> bool {
+        if !self.programs[want.row.program].is_raw() {
+            return false;
+        }
         let direct = want.region.run >= DIRECT_NBYTES && self.is_disjoint;
         direct || want.nbytes / 4 >= want.region.nbytes().max(DIRECT_NBYTES)
     }

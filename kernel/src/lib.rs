@@ -20,13 +20,13 @@ mod workspace;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use copy::Toward;
 use door::arguments::{Checked, byte_step, parse_placement, parse_steps};
-use door::buffer::{Buffer, tables};
+use door::buffer::{Buffer, joined, tables};
 use door::{Cells, hold_sources, open_sources, source_index};
 use fault::Fault;
 use program::Place;
@@ -129,14 +129,12 @@ impl Program {
         let buffer = Buffer::bytes(encoded)?;
         let encoded = buffer.as_slice();
         let program = &self.inner;
-        let decoded = apart(py, || {
+        program.check_encoded(encoded.len()).map_err(|fault| raised(py, fault))?;
+        let decode = |chunk: &mut [u8]| {
             workspace::with(|workspace| {
                 let workspace::Workspace { codecs, pair, elements, .. } = workspace;
-                program.check_encoded(encoded.len())?;
-                let mut chunk = scratch::zeroed(program.nbytes)?;
                 if program.is_c_order {
-                    program.decode_to(codecs, pair, encoded, &mut chunk)?;
-                    return Ok(chunk);
+                    return program.decode_to(codecs, pair, encoded, chunk);
                 }
                 let stored = elements.take(program.nbytes)?;
                 program.decode_to(codecs, pair, encoded, stored)?;
@@ -145,10 +143,16 @@ impl Program {
                 let region = Region::whole(program, &view.strides, Toward::Array);
                 // SAFETY: the view is the whole new chunk in C order, which nobody else knows yet.
                 unsafe { region.scatter(stored, 0, &view) };
-                Ok(chunk)
+                Ok(())
             })
-        })?;
-        decoded.map(|chunk| PyByteArray::new(py, &chunk)).map_err(|fault| raised(py, fault))
+        };
+        let decoded = PyByteArray::new_with(py, program.nbytes, |chunk| {
+            apart(py, || decode(chunk))?.map_err(|fault| raised(py, fault))
+        });
+        decoded.map_err(|error| match error.is_instance_of::<PyMemoryError>(py) {
+            true => raised(py, Fault::memory(program.nbytes)),
+            false => error,
+        })
     }
 }
 
@@ -322,20 +326,7 @@ fn encode<'py>(
     })?;
     let mut bodies = Vec::with_capacity(sinks.len());
     for sink in sinks {
-        let Some(pieces) = sink.take_pieces() else {
-            bodies.push(None);
-            continue;
-        };
-        let nbytes = pieces.iter().map(Vec::len).sum();
-        bodies.push(Some(PyByteArray::new_with(py, nbytes, |body| {
-            let mut rest = body;
-            for piece in pieces {
-                let (place, more) = rest.split_at_mut(piece.len());
-                place.copy_from_slice(&piece);
-                rest = more;
-            }
-            Ok(())
-        })?));
+        bodies.push(sink.take_pieces().map(|pieces| joined(py, pieces)).transpose()?);
     }
     Ok((entries, bodies, written.ends, named(written.failures)))
 }

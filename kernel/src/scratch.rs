@@ -9,6 +9,12 @@ use crate::fault::Fault;
 /// What a thread keeps of one buffer between calls; more goes back to the system.
 const KEEP_NBYTES: usize = 8 << 20;
 const STEP_NBYTES: usize = 64 << 10;
+/// numpy asks for huge pages from this size on, too.
+#[cfg(target_os = "linux")]
+const HUGE_NBYTES: usize = 4 << 20;
+/// A multiple of every page size that Linux has.
+#[cfg(target_os = "linux")]
+const PAGE_NBYTES: usize = 64 << 10;
 
 /// Zeroed bytes. Large ones come untouched from the system, so what is never written costs nothing.
 pub fn zeroed(nbytes: usize) -> Result<Vec<u8>, Fault> {
@@ -23,9 +29,24 @@ pub fn zeroed(nbytes: usize) -> Result<Vec<u8>, Fault> {
         if start.is_null() {
             return Err(Fault::memory(nbytes));
         }
+        prefer_huge_pages(start, nbytes);
         Ok(Vec::from_raw_parts(start, nbytes, nbytes))
     }
 }
+
+/// Asks for huge pages under large memory that is not touched yet: a fault for each 4 KiB costs more than the bytes.
+#[cfg(target_os = "linux")]
+pub fn prefer_huge_pages(start: *mut u8, nbytes: usize) {
+    let first = (start as usize).next_multiple_of(PAGE_NBYTES);
+    if nbytes >= HUGE_NBYTES {
+        let within = (start as usize + nbytes - first) / PAGE_NBYTES * PAGE_NBYTES;
+        // SAFETY: advice that changes no content and is refused for what is no memory; a refusal changes nothing.
+        unsafe { libc::madvise(first as *mut libc::c_void, within, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn prefer_huge_pages(_: *mut u8, _: usize) {}
 
 /// A buffer whose content does not survive growing.
 #[derive(Default)]

@@ -3,8 +3,10 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
 
 use crate::scatter::View;
+use crate::scratch::prefer_huge_pages;
 
 /// A buffer that Python keeps in place until this is dropped, which happens with the interpreter lock held.
 pub struct Buffer {
@@ -86,6 +88,24 @@ impl Buffer {
         }
         let start = bytes.as_ptr() as isize;
         start < high && low < start + bytes.len() as isize
+    }
+}
+
+/// A bytearray of pieces, one after the other; each piece is freed when it was copied.
+pub fn joined(py: Python<'_>, pieces: Vec<Vec<u8>>) -> PyResult<Bound<'_, PyByteArray>> {
+    let nbytes = pieces.iter().map(Vec::len).sum::<usize>();
+    // SAFETY: the length is not negative; a null answer becomes the exception that Python has set. Nobody else knows
+    // the new object, whose `nbytes` bytes are written below, each once, before it is handed on.
+    unsafe {
+        let made = ffi::PyByteArray_FromStringAndSize(std::ptr::null(), nbytes as ffi::Py_ssize_t);
+        let made = Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked::<PyByteArray>();
+        let mut place: *mut u8 = ffi::PyByteArray_AsString(made.as_ptr()).cast();
+        prefer_huge_pages(place, nbytes);
+        for piece in pieces {
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), place, piece.len());
+            place = place.add(piece.len());
+        }
+        Ok(made)
     }
 }
 
