@@ -91,8 +91,8 @@ class CastValue(ArrayArrayCodec):
         except CodecError as error:
             refuse(context.path, f"the fill value {spec.fill} cannot be cast to {self.data_type} and back: {error}")
         if not _same(back, spec.fill):
-            sentence = f"the fill value {spec.fill} becomes {fill} as {self.data_type} and {back} again; it must survive"
-            refuse(context.path, sentence)
+            sentence = f"the fill value {spec.fill} becomes {fill} as {self.data_type}"
+            refuse(context.path, f"{sentence}, and {back} again; it must survive")
         fill.setflags(write=False)
         return replace(spec, data_type=self.data_type, fill=fill)
 
@@ -165,7 +165,9 @@ def _plain(values: Array, element: Element) -> Array:
     return values if element.bits >= 8 else values.astype(np.int8 if element.kind == "int" else np.uint8)
 
 
-def _cast_numbers(values: Array, source: DataType, target: DataType, rounding: str, out_of_range: str | None) -> Array:
+def _cast_numbers(
+    values: Array, source: DataType, target: DataType, rounding: str, out_of_range: str | None
+) -> Array:
     before, after = element_of(source), element_of(target)
     assert before is not None
     assert after is not None
