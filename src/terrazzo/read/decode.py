@@ -151,7 +151,8 @@ def _decode_in_python(
         row = k if picked is None else int(picked[k])
         target = job.window.out_selection(row)
         if number == MISSING:
-            job.out[target] = layout.fill
+            # an object array would take the 0-d array itself for a value
+            job.out[target] = layout.fill.item() if layout.fill.dtype == object else layout.fill
             continue
         try:
             encoded = bytes_of(handles[number], offset, nbytes)
