@@ -1,4 +1,4 @@
-"""The native kernel against the model: every step, every placement, every kind of source and sink, hostile bytes."""
+"""The native kernel against the model: every step, every placement, every kind of source and sink."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import ast
 import gzip
 import itertools
 import os
-import resource
 import struct
-import sys
 import tempfile
-import threading
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,67 +20,21 @@ from hypothesis import strategies as st
 from terrazzo import _kernel
 from terrazzo._kernel import KernelFault, Pipe, Program
 from tests import chain_model as model
-
-BLOSC_NAMES = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"]
-PLAIN = ("bytes", (), "")
-
-
-def opaque(values: np.ndarray) -> np.ndarray:
-    return values.view(f"V{values.itemsize}")
-
-
-def rows_of(table: list[tuple[int, ...]], columns: int) -> np.ndarray:
-    return np.array(table, np.int64).reshape(-1, columns)
-
-
-def program(
-    steps: list[tuple], shape: tuple[int, ...], dtype: np.dtype, fill: bytes | None = None
-) -> Program:
-    return Program(steps, shape, dtype.itemsize, bytes(dtype.itemsize) if fill is None else fill)
-
+from tests.chain_cases import (
+    BLOSC_NAMES,
+    GOOD,
+    PLAIN,
+    byte_steps,
+    chains,
+    decoded_rows,
+    encoded_rows,
+    program,
+    rows_of,
+    span,
+    whole,
+)
 
 # --- chains -----------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def byte_steps(
-    draw: st.DrawFn, names: tuple[str, ...] = ("gzip", "zlib", "zstd", "blosc", "crc32c")
-) -> list[tuple]:
-    steps = []
-    for name in draw(st.lists(st.sampled_from(names), max_size=4)):
-        if name in ("gzip", "zlib"):
-            steps.append((name, draw(st.integers(0, 9))))
-        elif name == "zstd":
-            steps.append((name, draw(st.integers(-7, 9)), draw(st.booleans())))
-        elif name == "blosc":
-            cname = draw(st.sampled_from(BLOSC_NAMES))
-            typesize, blocksize = (
-                draw(st.sampled_from([1, 2, 4, 7, 8, 16, 255])),
-                draw(st.sampled_from([0, 128, 999])),
-            )
-            steps.append((name, cname, draw(st.integers(0, 9)), draw(st.integers(0, 2)), typesize, blocksize))
-        else:
-            steps.append(("crc32c",))
-    return steps
-
-
-@st.composite
-def chains(draw: st.DrawFn, **names: tuple[str, ...]) -> tuple[list[tuple], tuple[int, ...], np.dtype]:
-    shape = tuple(draw(st.lists(st.integers(1, 9), max_size=4)))
-    itemsize = draw(st.sampled_from([1, 2, 3, 4, 7, 8, 16]))
-    patterns = {
-        1: [()],
-        2: [(2,)],
-        3: [(3,), (1, 2)],
-        4: [(4,), (2,)],
-        7: [(4, 2, 1)],
-        8: [(8,), (4,)],
-        16: [(8,), (16,)],
-    }
-    orders = st.permutations(range(len(shape))).map(tuple)
-    steps: list[tuple] = [("transpose", draw(orders)) for _ in range(draw(st.integers(0, 2)))]
-    steps.append(("bytes", draw(st.sampled_from([(), (1,), *patterns[itemsize]])), ""))
-    return steps + draw(byte_steps(**names)), shape, np.dtype(f"V{itemsize}")
 
 
 def elements(draw_bytes: bytes, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -382,25 +332,6 @@ def test_encode_gathers_as_the_model(call: tuple, threads: int, data: st.DataObj
     assert len(bodies[0]) == position[0]
 
 
-def whole(shape: tuple[int, ...], chunk: tuple[int, ...]) -> tuple[tuple, int]:
-    tables = [model.grid(*pair) for pair in zip(shape, chunk, strict=True)]
-    return ("grid", [("span", table, 1) for table in tables]), int(np.prod([len(table) for table in tables]))
-
-
-def encoded_rows(count: int) -> np.ndarray:
-    rows = np.zeros((count, 7), np.int64)
-    rows[:, 2] = np.arange(count)
-    return rows
-
-
-def decoded_rows(entries: bytes | bytearray) -> np.ndarray:
-    entries_table = np.frombuffer(entries, np.int64).reshape(-1, 2)
-    rows = np.zeros((len(entries_table), 5), np.int64)
-    rows[:, 1:3], rows[:, 4] = entries_table, np.arange(len(entries_table))
-    rows[entries_table[:, 0] < 0, 0] = _kernel.MISSING
-    return rows
-
-
 LARGE = [
     [PLAIN],
     [("bytes", (4,), "")],
@@ -499,13 +430,6 @@ def test_tables_may_be_any_buffer() -> None:
     assert _kernel.decode([native], [], np.zeros((0, 5), np.int64), placement, out, 1) == []
 
 
-GOOD = ("grid", [("span", rows_of([(0, 3, 0)], 3), 1)])
-
-
-def span(start: int, count: int, to: int, step: int = 1) -> tuple:
-    return ("grid", [("span", rows_of([(start, count, to)], 3), step)])
-
-
 @pytest.mark.parametrize(
     "row, placement, words",
     [
@@ -582,296 +506,6 @@ def test_other_arguments_that_cannot_be() -> None:
             _kernel.encode([native], [], rows_of([change], 7), GOOD, out, [None], [0], False, 1)
     with pytest.raises(ValueError, match="positions"):
         _kernel.encode([native], [], encoded_rows(1), GOOD, out, [None], [], False, 1)
-
-
-# --- hostile bytes ----------------------------------------------------------------------------------------------
-
-
-def failure(steps: list[tuple], encoded: bytes, nbytes: int = 8) -> tuple[str, str]:
-    """The kind and the sentence with which a chunk is refused, the same by both doors."""
-    native, out = program(steps, (nbytes,), np.dtype("u1")), np.zeros(nbytes, "u1")
-    placement = span(0, nbytes, 0)
-    ((row, kind, text),) = _kernel.decode(
-        [native], [encoded], rows_of([(0, 0, len(encoded), 0, 0)], 5), placement, out, 1
-    )
-    assert row == 0
-    with pytest.raises(KernelFault) as caught:
-        native.decode_chunk(encoded)
-    assert (caught.value.kind, str(caught.value)) == (kind, text)
-    return kind, text
-
-
-def peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-ZSTD, GZIP, BLOSC = ("zstd", 3, False), ("gzip", 5), ("blosc", "lz4", 5, 1, 1, 0)
-
-
-@pytest.mark.parametrize(
-    "steps, encoded",
-    [
-        ([PLAIN, GZIP], gzip.compress(bytes(1 << 25))),
-        ([PLAIN, GZIP, GZIP], gzip.compress(gzip.compress(bytes(1 << 27), 9), 9)),
-        ([PLAIN, GZIP, GZIP], gzip.compress(bytes(1 << 25), 9)),
-        ([PLAIN, ZSTD], model.zstd_bomb(16000)),
-        ([PLAIN, ZSTD], model.zstd_bomb(100, sized=2**60)),
-        ([PLAIN, ZSTD], model.zstd_bomb(16000, sized=16000 << 17)),
-        ([PLAIN, ZSTD], model.zstd_bomb(1, sized=8)),
-        ([PLAIN, GZIP, ZSTD], model.zstd_bomb(16000)),
-        ([PLAIN, BLOSC], model.blosc_frame(b"12345678", claimed=500_000_000)),
-        ([PLAIN, BLOSC, BLOSC], model.blosc_frame(b"12345678", claimed=2**31 - 20)),
-    ],
-)
-def test_bombs_are_refused_without_their_memory(steps: list[tuple], encoded: bytes) -> None:
-    before = peak_bytes()
-    kind, _ = failure(steps, encoded)
-    assert kind == "codec"
-    assert peak_bytes() - before < 64 << 20
-
-
-@pytest.mark.parametrize(
-    "step",
-    [ZSTD, GZIP, ("zlib", 5), ("zstd", 3, True), *(("blosc", name, 5, 1, 2, 0) for name in BLOSC_NAMES)],
-)
-def test_wrong_lengths_are_refused(step: tuple) -> None:
-    payload = bytes(range(100)) * 7
-    encoded = Pipe([step]).encode(payload)
-    for nbytes in (699, 701, 1, 10_000):
-        kind, text = failure([PLAIN, step], encoded, nbytes)
-        assert kind == "codec"
-        assert str(nbytes) in text
-    for cut in (0, 1, 5, len(encoded) // 2, len(encoded) - 1):
-        assert failure([PLAIN, step], encoded[:cut], 700)[0] == "codec"
-    for tail in (b"x", b"\1" * 30):
-        assert failure([PLAIN, step], encoded + tail, 700)[0] == "codec"
-
-
-def kind_or_length(work: Callable[..., bytearray], *arguments: object) -> str | int:
-    try:
-        return len(work(*arguments))
-    except KernelFault as fault:
-        return fault.kind
-
-
-@settings(max_examples=100)
-@given(byte_steps().filter(len), st.data())
-def test_mutated_bytes_never_do_harm(steps: list[tuple], data: st.DataObject) -> None:
-    payload = (np.arange(700) // 9).astype("u2").tobytes()
-    native = program([PLAIN, *steps], (len(payload),), np.dtype("u1"))
-    encoded = bytearray(native.encode_chunk(payload))
-    for _ in range(data.draw(st.integers(1, 3))):
-        encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
-    assert kind_or_length(native.decode_chunk, encoded) in ("codec", "checksum", len(payload))
-    found = kind_or_length(Pipe(steps).decode, encoded, 5000)
-    assert found in ("codec", "checksum") or found <= 5000
-
-
-@pytest.mark.parametrize("cname", BLOSC_NAMES)
-def test_every_byte_of_a_blosc_frame_may_be_wrong(cname: str) -> None:
-    chunk = (np.arange(3000) // 7 % 50).astype("u2")
-    for shuffle, blocksize in itertools.product([0, 1, 2], [0, 512]):
-        native = program([PLAIN, ("blosc", cname, 5, shuffle, 2, blocksize)], chunk.shape, chunk.dtype)
-        good = native.encode_chunk(chunk)
-        for at in [*range(min(len(good), 60)), *range(60, len(good), 7)]:
-            for value in (0, 255, good[at] ^ 1, good[at] ^ 128):
-                bad = good[:at] + bytes([value]) + good[at + 1 :]
-                assert kind_or_length(native.decode_chunk, bad) in ("codec", chunk.nbytes)
-
-
-def test_checksums_say_what_they_found() -> None:
-    good = Pipe([("crc32c",)]).encode(b"12345678")
-    bad = good[:-1] + bytes([good[-1] ^ 1])
-    kind, text = failure([PLAIN, ("crc32c",)], bad)
-    assert kind == "checksum"
-    assert f"{int.from_bytes(good[-4:], 'little'):#010x}" in text
-    assert f"{int.from_bytes(bad[-4:], 'little'):#010x}" in text
-    assert failure([PLAIN, ("crc32c",)], b"abc")[0] == "codec"
-    assert failure([PLAIN, ZSTD, ("crc32c",)], b"abc")[0] == "codec"
-
-
-def test_other_formats_of_zstd_are_refused() -> None:
-    for magic in (0xFD2FB527, 0xFD2FB522, 0xFD2FB51E, 0x00000000):
-        assert failure([PLAIN, ZSTD], struct.pack("<I", magic) + bytes(40))[0] == "codec"
-
-
-@pytest.mark.parametrize("kind", ["buffer", "file"])
-@pytest.mark.parametrize("steps", [[PLAIN], [PLAIN, ZSTD]])
-def test_ranges_that_are_not_there(kind: str, steps: list[tuple]) -> None:
-    native = program(steps, (8,), np.dtype("u1"))
-    good = native.encode_chunk(b"abcdefgh")
-    table = [
-        (0, 0, len(good), 0),
-        (0, len(good), 0, 0),
-        (0, 0, len(good) + 30, 0),
-        (0, 2**62, len(good), 0),
-        (0, 2**63 - 1, 2**63 - 1, 0),
-        (0, -1, 8, 0),
-        (0, -2, -2, 0),
-        (0, 0, 2**62, 0),
-    ]
-    rows = rows_of([(*row, cell) for cell, row in enumerate(table)], 5)
-    placement = ("grid", [("span", rows_of([(0, 8, 8 * cell) for cell in range(len(table))], 3), 1)])
-    out = np.zeros(8 * len(table), "u1")
-    with tempfile.TemporaryFile() as file:
-        file.write(good)
-        file.flush()
-        failures = _kernel.decode(
-            [native], [file.fileno() if kind == "file" else good], rows, placement, out, 2
-        )
-    assert [row for row, _, _ in failures] == list(range(1, len(table)))
-    assert {found for row, found, _ in failures if row > 1} == {"range"}
-    assert out[:8].tobytes() == b"abcdefgh"
-
-
-def test_one_damaged_row_does_not_stop_the_others() -> None:
-    value = np.arange(64 * 40, dtype="u2").reshape(64, 40)
-    native = program([PLAIN, ZSTD, ("crc32c",)], (4, 40), value.dtype)
-    placement, count = whole(value.shape, (4, 40))
-    entries, bodies, _, _ = _kernel.encode(
-        [native], [], encoded_rows(count), placement, value, [None], [0], False, 1
-    )
-    rows, body = decoded_rows(entries), bodies[0]
-    body[int(rows[3, 1]) + 9] ^= 1
-    out = np.zeros_like(value)
-    failures = _kernel.decode([native], [body], rows, placement, out, 2)
-    assert [(row, kind) for row, kind, _ in failures] == [(3, "checksum")]
-    kept = np.delete(np.arange(64), range(12, 16))
-    assert np.array_equal(out[kept], value[kept])
-
-
-def test_descriptors_that_cannot_be_read_or_written() -> None:
-    native, out = program([PLAIN], (3,), np.dtype("u1")), np.zeros(3, "u1")
-    row = rows_of([(0, 0, 3, 0, 0)], 5)
-    reading, writing = os.pipe()
-    try:
-        ((_, kind, text),) = _kernel.decode([native], [reading], row, GOOD, out, 1)
-        assert (kind, "regular file" in text) == ("io", True)
-        *_, failures = _kernel.encode([native], [], encoded_rows(1), GOOD, out, [writing], [0], False, 1)
-        assert failures[0][:2] == (0, "io")
-        assert "os error" in failures[0][2]
-    finally:
-        os.close(reading)
-        os.close(writing)
-    with tempfile.NamedTemporaryFile() as file:
-        closed = os.open(file.name, os.O_RDONLY)
-        *_, failures = _kernel.encode([native], [], encoded_rows(1), GOOD, out, [closed], [0], False, 1)
-        assert failures[0][:2] == (0, "io")
-        os.close(closed)
-        ((_, kind, _),) = _kernel.decode([native], [closed], row, GOOD, out, 1)
-        assert kind == "io"
-
-
-def test_memory_that_cannot_be_had_is_a_failure() -> None:
-    native = Program([PLAIN, ZSTD], (2**56,), 1, b"\0")
-    with pytest.raises(KernelFault) as caught:
-        native.decode_chunk(model.zstd_bomb(1))
-    assert caught.value.kind == "memory"
-
-
-# --- copies, threads, processes ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_old_bytes_are_copied_as_they_are(threads: int) -> None:
-    native, value = program([PLAIN], (10,), np.dtype("u1")), np.arange(1000, dtype="u4").astype("u1")
-    placement, count = whole(value.shape, (10,))
-    old = os.urandom(3_000_000)
-    random = np.random.default_rng(3)
-    rows, expected, at = encoded_rows(count), b"", 0
-    for number in range(count):
-        if number % 7:
-            nbytes = int(random.integers(0, 50_000))
-            at = at if number % 5 else int(random.integers(0, 1_000_000))
-            rows[number] = (2, 0, 0, 0, 0, at, nbytes)
-            expected += old[at : at + nbytes]
-            at = (at + nbytes) % 2_000_000
-        else:
-            expected += value[10 * number : 10 * number + 10].tobytes()
-    past = rows_of([(2, 0, 0, 0, 0, 2_999_999, 2)], 7)
-    with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as target:
-        file.write(old)
-        file.flush()
-        for source, sink in itertools.product((old, file.fileno()), (None, target.fileno())):
-            target.truncate(0)
-            _, bodies, ends, failures = _kernel.encode(
-                [native], [source], rows, placement, value, [sink], [0], False, threads
-            )
-            assert failures == []
-            assert ends == [len(expected)]
-            assert (os.pread(target.fileno(), len(expected) + 1, 0) if sink else bodies[0]) == expected
-        failures = _kernel.encode(
-            [native],
-            [file.fileno()],
-            past,
-            placement,
-            value,
-            [None],
-            [0],
-            False,
-            1,
-        )[3]
-    assert failures[0][:2] == (0, "range")
-
-
-def task() -> tuple:
-    value = np.arange(64 * 64 * 64, dtype="u2").reshape(64, 64, 64)
-    native = program([PLAIN, ("zstd", 1, False)], (16, 16, 16), value.dtype)
-    placement, count = whole(value.shape, (16, 16, 16))
-    entries, bodies, _, failures = _kernel.encode(
-        [native], [], encoded_rows(count), placement, value, [None], [0], False, 3
-    )
-    assert failures == []
-    return native, bytes(bodies[0]), decoded_rows(entries), placement, value
-
-
-def read_task(native: Program, body: bytes, rows: np.ndarray, placement: tuple, value: np.ndarray) -> bool:
-    out = np.zeros_like(value)
-    failures = _kernel.decode([native], [body], rows, placement, out, 3)
-    return failures == [] and np.array_equal(out, value)
-
-
-def test_several_python_threads_call_at_once() -> None:
-    made, right = task(), []
-    callers = [
-        threading.Thread(target=lambda: right.extend(read_task(*made) for _ in range(10))) for _ in range(4)
-    ]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert right == [True] * 40
-    assert _kernel.threads_alive() >= 2
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_has_its_own_threads() -> None:
-    made = task()
-    assert read_task(*made)
-    assert _kernel.threads_alive() >= 2
-    child = os.fork()
-    if child == 0:
-        alive = _kernel.threads_alive()
-        right = alive == 0 and read_task(*made) and _kernel.threads_alive() >= 1
-        os._exit(0 if right else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert read_task(*made)
-
-
-def test_memory_does_not_grow_with_the_rows() -> None:
-    chunk, count = 1 << 16, 2000
-    native = program([PLAIN, ("zstd", 1, False)], (1, chunk), np.dtype("u1"))
-    placement, _ = whole((count, chunk), (1, chunk))
-    random = np.random.default_rng(1).integers(0, 99, chunk).astype("u1")
-    value = np.lib.stride_tricks.as_strided(random, (count, chunk), (0, 1))
-    with tempfile.TemporaryFile() as file:
-        before = peak_bytes()
-        *_, failures = _kernel.encode(
-            [native], [], encoded_rows(count), placement, value, [file.fileno()], [0], False, 2
-        )
-        assert failures == []
-        assert peak_bytes() - before < 32 << 20
 
 
 # --- the stub ---------------------------------------------------------------------------------------------------
