@@ -36,6 +36,9 @@ class Replace:
 class InPlace:
     """Chunks are overwritten where they lie, behind a redo journal.
 
+    Where every encoded chunk has one length (no compressor), a shard that is written whole gets a slot for every inner
+    chunk, also for those that are all fill value; then writers of different chunks do not wait for one another.
+
     otherwise: where a chunk goes that outgrows its slot, or had none: "append" or "replace" (the whole shard).
     torn_reads: accept, by name, that a reader may meet a half-written chunk where chunks carry no checksum.
     order: as in `Replace`, for shards that have to be written whole.

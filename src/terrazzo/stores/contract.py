@@ -121,6 +121,18 @@ class Hold:
         self.key = key
         self.source = source
 
+    def claim(self, ranges: Sequence[tuple[int, int]], timeout: float | None = None) -> bool:
+        """For a shared hold: the sole right to these (start, length) of the object, once nobody else has any of them;
+        then a Patch that overwrites nothing else can be committed. Once per hold.
+
+        False where this store, or the object as it is, leaves that to exclusive holds. `timeout`: seconds to wait
+        before HeldError (None: for ever).
+        """
+        return False
+
+    def unclaim(self) -> None:
+        """Give back what was claimed; harmless where nothing was."""
+
     def release(self) -> None:
         if self.source is not None:
             self.source.close()

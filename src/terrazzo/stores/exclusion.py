@@ -12,7 +12,7 @@ from typing import Final
 
 from terrazzo.errors import HeldError, StoreError
 
-__all__ = ["Turn", "take_turn"]
+__all__ = ["Turn", "is_own", "take_turn"]
 
 Name = tuple[Hashable, str]
 
@@ -93,6 +93,13 @@ def take_turn(identity: Hashable, key: str, timeout: float | None) -> Turn:
     if not taken:
         raise HeldError(f"{key!r} is being changed by another writer in this process; tried for {timeout} s")
     return Turn(name, entry)
+
+
+def is_own(identity: Hashable, key: str) -> bool:
+    """Whether this thread has the turn of `key`."""
+    with _guard:
+        entry = _entries.get((identity, key))
+        return entry is not None and entry.owner == threading.get_ident()
 
 
 def _wait(lock: threading.Lock, timeout: float | None) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Sink, So
 from terrazzo.stores.store import Store
 
 __all__ = [
+    "Claiming",
     "Committing",
     "Erasing",
     "Fetching",
@@ -106,8 +108,43 @@ class Holding:
         return [holds[key] for key in self.keys]
 
     def drop(self, answer: list[Hold]) -> None:
-        for hold in answer:
-            hold.release()
+        with ExitStack() as held:  # each of them, whatever becomes of another
+            for hold in answer:
+                held.callback(hold.release)
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """Answer: whether each of these shared holds has its ranges now, as in `Hold.claim`; all or none. Asked for once
+    by a flow, after its holds, so that two flows never wait for each other."""
+
+    holds: Sequence[Hold]
+    ranges: Sequence[Sequence[tuple[int, int]]]
+    timeout: float | None = None
+
+    def perform(self, store: Store, timeout: float | None = -1.0) -> bool:
+        timeout = self.timeout if timeout == -1.0 else timeout
+        pairs = sorted(zip(self.holds, self.ranges, strict=True), key=lambda pair: pair[0].key)
+        taken: list[Hold] = []
+        try:
+            for hold, ranges in pairs:
+                if not hold.claim(ranges, timeout):
+                    break
+                taken.append(hold)
+            else:
+                return True
+        except BaseException:
+            self._give(taken)
+            raise
+        self._give(taken)
+        return False
+
+    def _give(self, taken: Sequence[Hold]) -> None:
+        for hold in taken:
+            hold.unclaim()
+
+    def drop(self, answer: object) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +255,8 @@ async def run_async(flow: Flow[T], store: Store) -> T:
         request = next(flow)
         while True:
             try:
-                if isinstance(request, Holding):
-                    answer = await _hold(request, store)
+                if isinstance(request, Holding | Claiming):
+                    answer = await _patiently(request, store)
                 else:
                     answer = await _in_thread(request, request.perform, store)
             except BaseException as error:
@@ -233,7 +270,7 @@ async def run_async(flow: Flow[T], store: Store) -> T:
         flow.close()
 
 
-async def _hold(request: Holding, store: Store) -> list[Hold]:
+async def _patiently(request: Holding | Claiming, store: Store) -> Any:
     """Threads that wait for a hold could use up all threads, so that its holder finds none to commit in: ask again
     instead of waiting. All or none, so nothing is held meanwhile."""
     loop = asyncio.get_running_loop()
@@ -241,12 +278,12 @@ async def _hold(request: Holding, store: Store) -> list[Hold]:
     pause = 0.001
     while True:
         try:
-            holds: list[Hold] = await _in_thread(request, request.perform, store, 0.0)
+            answer = await _in_thread(request, request.perform, store, 0.0)
         except HeldError:
             if deadline is not None and loop.time() >= deadline:
                 raise
         else:
-            return holds
+            return answer
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 0.05)
 

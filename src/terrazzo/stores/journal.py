@@ -22,10 +22,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from terrazzo.errors import ConflictError, StoreError
+from terrazzo.stores import lanes
 from terrazzo.stores.contract import Buffer, Patch, Tag
 from terrazzo.stores.files import Files, write_all
 
-__all__ = ["JOURNAL_SUFFIX", "apply_patch", "is_pending", "mend", "read_exactly", "tag_of"]
+__all__ = [
+    "JOURNAL_SUFFIX",
+    "WRITE",
+    "apply_patch",
+    "checked_pieces",
+    "is_pending",
+    "journal_of",
+    "mend",
+    "read_exactly",
+    "tag_of",
+]
 
 JOURNAL_SUFFIX = ".__redo"
 
@@ -36,7 +47,7 @@ _CHECKSUM = struct.Struct("<I")
 _GUARDED = 1
 _MOST_BESIDE = 1 << 26  # bytes of header and table; the overwritten bytes are not more than the object
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_WRITE = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+WRITE = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Piece = tuple[int, Buffer]
 Span = tuple[int, int]
@@ -131,7 +142,7 @@ def apply_patch(
     """
     key = patch.hold.key
     try:
-        file = os.open(name, _WRITE, dir_fd=folder)
+        file = os.open(name, WRITE, dir_fd=folder)
     except FileNotFoundError:
         raise StoreError(f"{key!r} is not stored; only an object that is there can be patched") from None
     try:
@@ -143,8 +154,8 @@ def apply_patch(
                 f"{key!r} was changed by a writer without the lock; nothing was written, read it again"
             )
         size = found.st_size
-        appends, overwrites = _checked(key, patch, size)
-        redo = _journal_of(patch, found, appends, overwrites)
+        appends, overwrites = checked_pieces(key, patch, size)
+        redo = journal_of(patch, found, appends, overwrites)
         guarded = redo.guarded and journal
         journalled = journal and (guarded or bool(overwrites))
         try:
@@ -163,10 +174,10 @@ def apply_patch(
         try:
             for offset, piece in overwrites:
                 write_all(files, file, offset, piece)
+            files.stamp(file)
         except BaseException:
             _undo(files, folder, name, file, old, size if appends else None, sync)
             raise
-        files.stamp(file)
         if sync and (overwrites or journalled):
             # Where this fails the journal stays: whoever holds the object next writes the bytes again.
             files.sync(file)
@@ -196,7 +207,7 @@ def _undo(
     _drop_journal(files, folder, name, sync=False)
 
 
-def _checked(key: str, patch: Patch, size: int) -> tuple[list[Piece], list[Piece]]:
+def checked_pieces(key: str, patch: Patch, size: int) -> tuple[list[Piece], list[Piece]]:
     appends = sorted(patch.appends, key=lambda piece: piece[0])
     overwrites = sorted(patch.overwrites, key=lambda piece: piece[0])
     end = size
@@ -216,7 +227,7 @@ def _checked(key: str, patch: Patch, size: int) -> tuple[list[Piece], list[Piece
     return appends, overwrites
 
 
-def _journal_of(
+def journal_of(
     patch: Patch, found: os.stat_result, appends: Sequence[Piece], overwrites: Sequence[Piece]
 ) -> Journal:
     checksum, end, spans = 0, found.st_size, []
@@ -277,7 +288,7 @@ def mend(files: Files, folder: int, name: str) -> bool:
         return False
     try:
         try:
-            file = os.open(name, _WRITE, dir_fd=folder)
+            file = os.open(name, WRITE, dir_fd=folder)
         except FileNotFoundError:
             pass  # erased since: nothing is left to mend
         else:
@@ -293,20 +304,33 @@ def mend(files: Files, folder: int, name: str) -> bool:
 
 def _redo(files: Files, file: int, opened: int) -> None:
     found, written = os.fstat(file), os.fstat(opened)
-    if not stat.S_ISREG(written.st_mode) or written.st_size > found.st_size + _MOST_BESIDE:
+    if not stat.S_ISREG(written.st_mode):
+        return
+    if lanes.are_lanes(opened):
+        for record in lanes.records(opened):
+            _redo_one(files, file, Journal.decode(record))
+        files.stamp(file)
+        files.sync(file)
+        return
+    if written.st_size > found.st_size + _MOST_BESIDE:
         return  # no journal of ours is that large; it is not read into memory to find out
-    journal = Journal.decode(read_exactly(opened, 0, written.st_size))
+    if _redo_one(files, file, Journal.decode(read_exactly(opened, 0, written.st_size))):
+        files.stamp(file)
+        files.sync(file)
+
+
+def _redo_one(files: Files, file: int, journal: Journal | None) -> bool:
     if journal is None:
-        return  # torn: the object had not been touched yet
+        return False  # torn: the object had not been touched yet
+    found = os.fstat(file)
     if found.st_ino != journal.inode or found.st_size < journal.size_before:
-        return  # the object was replaced since: the journal speaks of one that is gone
+        return False  # the object was replaced since: the journal speaks of one that is gone
     if journal.guarded and not _tail_is_whole(file, found.st_size, journal):
         files.truncate(file, journal.size_before)
     else:
         for offset, piece in journal.overwrites:
             write_all(files, file, offset, piece)
-    files.stamp(file)
-    files.sync(file)
+    return True
 
 
 def _tail_is_whole(file: int, size: int, journal: Journal) -> bool:

@@ -17,6 +17,7 @@ import os
 import stat
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from terrazzo.errors import ConflictError, KeyRefusedError, ReadOnlyError, StoreError, UnsupportedError
@@ -27,6 +28,7 @@ from terrazzo.stores.files import Files
 from terrazzo.stores.folders import Folders
 from terrazzo.stores.journal import JOURNAL_SUFFIX, read_exactly, tag_of
 from terrazzo.stores.keys import check_key, check_range, path_of_key
+from terrazzo.stores.lanes import are_lanes, has_dead
 from terrazzo.stores.locks import LOCK_SUFFIX
 from terrazzo.stores.replacing import FileHold, FileSink, Unsynced, commit, failure, take_hold
 from terrazzo.stores.store import Store
@@ -174,14 +176,12 @@ class LocalStore(Store):
     def erase_values(self, keys: Iterable[str]) -> None:
         present = sorted({key for key in keys if self._is_there(key)})
         for i in range(0, len(present), _ERASED_AT_ONCE):
-            holds: list[FileHold] = []
-            try:
-                for key in present[i : i + _ERASED_AT_ONCE]:
-                    holds.append(take_hold(self, key, None, blind=True))
+            with ExitStack() as held:
+                holds = [
+                    held.enter_context(take_hold(self, key, None, blind=True))
+                    for key in present[i : i + _ERASED_AT_ONCE]
+                ]
                 self.commit([Erase(hold) for hold in holds], self.durability)
-            finally:
-                for hold in holds:
-                    hold.release()
 
     def erase_prefix(self, prefix: str) -> None:
         keys: dict[str, None] = {}
@@ -270,10 +270,18 @@ class LocalStore(Store):
         return commit(self, changes, durability)
 
     def recover(self, key: str) -> bool:
+        path = self._path(key)
         try:
-            os.close(self._open(self._path(key) + JOURNAL_SUFFIX, _LOOK))
+            file = self._open(path + JOURNAL_SUFFIX, os.O_RDWR | os.O_NONBLOCK)
         except OSError:
             return False
+        try:
+            if are_lanes(file) and not has_dead(file):
+                return True  # its writers live: nothing is to be mended, and the next look finds what they wrote
+        except OSError:
+            pass  # a reader may not lock here, or this is no file: the hold below tells
+        finally:
+            os.close(file)
         try:
             take_hold(self, key, None, blind=True).release()  # every hold mends first
         except ReadOnlyError:

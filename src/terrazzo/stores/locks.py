@@ -23,7 +23,7 @@ from terrazzo.stores.files import Files
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["LOCK_SUFFIX", "lock", "share_alone", "unlock"]
+__all__ = ["LOCK_SUFFIX", "OPEN_FILE_LOCKS", "lock", "lock_again", "lock_range", "share_alone", "unlock"]
 
 LOCK_SUFFIX = ".__lock"
 
@@ -31,7 +31,7 @@ _BUSY = (errno.EAGAIN, errno.EACCES)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 # Locks of an open file description (Linux), not of a process: threads exclude one another, and closing another
 # descriptor of the same file gives nothing away. Elsewhere flock has the same manner.
-_OPEN_FILE = hasattr(fcntl, "F_OFD_SETLK") if sys.platform != "win32" else False
+OPEN_FILE_LOCKS = hasattr(fcntl, "F_OFD_SETLK") if sys.platform != "win32" else False
 
 
 def lock(files: Files, folder: int, name: str, exclusive: bool, timeout: float | None) -> int:
@@ -71,10 +71,41 @@ def share_alone(file: int) -> bool:
     return True
 
 
+def lock_again(folder: int, name: str) -> int | None:
+    """The lock file of `name`, locked alone, where it is there and nobody else has it; never made."""
+    try:
+        file = os.open(name + LOCK_SUFFIX, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        if share_alone(file) and _bears(name + LOCK_SUFFIX, folder, os.fstat(file)):
+            return file
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+def lock_range(file: int, start: int, length: int, *, wait: bool, free: bool = False) -> bool:
+    """Lock these bytes of an open file alone, or give them `free`; False where another has some of them.
+
+    Only where OPEN_FILE_LOCKS.
+    """
+    kind = fcntl.F_UNLCK if free else fcntl.F_WRLCK
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _range(kind, start, length))
+    except OSError as error:
+        if error.errno not in _BUSY:
+            raise
+        return False
+    return True
+
+
 def unlock(file: int) -> None:
     """Give the lock back and close its file; also where a forked child still has a copy of the descriptor."""
     try:
-        if _OPEN_FILE:
+        if OPEN_FILE_LOCKS:
             fcntl.fcntl(file, fcntl.F_OFD_SETLK, _range(fcntl.F_UNLCK))
         else:
             fcntl.flock(file, fcntl.LOCK_UN)
@@ -105,7 +136,7 @@ def _wait(file: int, name: str, exclusive: bool, deadline: float | None) -> None
 
 
 def _set(file: int, exclusive: bool, wait: bool) -> None:
-    if _OPEN_FILE:
+    if OPEN_FILE_LOCKS:
         kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
         fcntl.fcntl(file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _range(kind))
     else:
@@ -113,9 +144,9 @@ def _set(file: int, exclusive: bool, wait: bool) -> None:
         fcntl.flock(file, kind | (0 if wait else fcntl.LOCK_NB))
 
 
-def _range(kind: int) -> bytes:
+def _range(kind: int, start: int = 0, length: int = 0) -> bytes:
     # struct flock: type, whence, start, length (0: to the end), process; the process is 0 for this kind of lock
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0)
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0)
 
 
 def _bears(lock_name: str, folder: int, locked: os.stat_result) -> bool:

@@ -12,18 +12,20 @@ import errno
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from terrazzo.errors import ConflictError, ReadOnlyError, StoreError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Erase, Hold, Patch, Put, Range, Sink, Tag
 from terrazzo.stores.emulation import partly
-from terrazzo.stores.exclusion import Turn, take_turn
+from terrazzo.stores.exclusion import Turn, is_own, take_turn
 from terrazzo.stores.files import Files, sync_many, write_all
 from terrazzo.stores.folders import FOLDER, Folder, Folders
 from terrazzo.stores.journal import JOURNAL_SUFFIX, apply_patch, mend, tag_of
 from terrazzo.stores.keys import check_key, check_range
-from terrazzo.stores.locks import LOCK_SUFFIX, lock, share_alone, unlock
+from terrazzo.stores.locks import LOCK_SUFFIX, lock, lock_again, share_alone, unlock
+from terrazzo.stores.slots import Slots, needs_mending
 
 if TYPE_CHECKING:
     from terrazzo.stores.local import LocalStore
@@ -37,7 +39,14 @@ class FileHold(Hold):
     patchable = True
 
     def __init__(
-        self, folders: Folders, key: str, folder: Folder, name: str, file: int, exclusive: bool, turn: Turn
+        self,
+        folders: Folders,
+        key: str,
+        folder: Folder,
+        name: str,
+        file: int,
+        exclusive: bool,
+        turn: Turn | None,
     ) -> None:
         super().__init__(key, None)
         self.folders = folders
@@ -52,6 +61,7 @@ class FileHold(Hold):
         #: the lock file lies there under its own name
         self.named = True
         self.filled = False
+        self.slots: Slots | None = None
         self._turn = turn
         self._process = os.getpid()
         self._released = False
@@ -60,16 +70,32 @@ class FileHold(Hold):
     def held(self) -> bool:
         return self.named and self.file is not None
 
+    def claim(self, ranges: Sequence[tuple[int, int]], timeout: float | None = None) -> bool:
+        if self.exclusive or self.tag is None or self.slots is not None or not self.held:
+            return False
+        try:
+            self.slots = Slots.claim(self.folder.file, self.name, ranges, self.tag, timeout)
+        except OSError as error:
+            raise failure(error, self.key, "opened under its lock") from error
+        return self.slots is not None
+
+    def unclaim(self) -> None:
+        slots, self.slots = self.slots, None
+        if slots is not None:
+            slots.give()
+
     def release(self) -> None:
         super().release()
         if self._released:
             return
         self._released = True
         try:
+            self.unclaim()
             self.drop_file()
         finally:
             self.folders.give(self.folder)
-            self._turn.end()
+            if self._turn is not None:
+                self._turn.end()
 
     def drop_file(self) -> None:
         """Give the lock back; remove its file where it did not become the object."""
@@ -82,14 +108,28 @@ class FileHold(Hold):
         try:
             # The file may only be removed by who alone holds it: others share it otherwise.
             if self.named and (self.exclusive or share_alone(file)):
-                self.named = False
-                self.folders.files.unlink(self.name + LOCK_SUFFIX, self.folder.file)
-                if self.tag is None:
-                    self.folders.prune(self.folder.path)
-        except FileNotFoundError:
-            pass
+                self._tidy()
         finally:
             unlock(file)
+        if not self.exclusive and self.named:
+            # Two who shared it may have hindered each other: the last of them finds it free.
+            last = lock_again(self.folder.file, self.name)
+            if last is not None:
+                try:
+                    self._tidy()
+                finally:
+                    unlock(last)
+
+    def _tidy(self) -> None:
+        """Remove what lies beside the object, as its sole holder. What cannot be removed is left to the next one."""
+        self.named = False
+        files, folder = self.folders.files, self.folder.file
+        with suppress(OSError):
+            if not self.exclusive:
+                mend(files, folder, self.name)
+            files.unlink(self.name + LOCK_SUFFIX, folder)
+            if self.tag is None:
+                self.folders.prune(self.folder.path)
 
 
 class FileSink(Sink):
@@ -138,17 +178,25 @@ def take_hold(
     if first is not None:
         check_range(key, first)
     path, _, name = key.rpartition("/")
-    turn = take_turn(store.identity, key, timeout)
+    # Who shares an object takes no turn: the lock itself keeps threads apart.
+    turn = take_turn(store.identity, key, timeout) if exclusive else None
+    if not exclusive and is_own(store.identity, key):
+        raise StoreError(f"{key!r} is held by this thread already; release that hold first (it would wait for itself)")
     try:
         hold = _locked(store, key, path, name, exclusive, timeout, turn)
-    except OSError as error:
-        turn.end()
-        raise failure(error, key, "locked for writing") from error
-    except BaseException:
-        turn.end()
+    except BaseException as error:
+        if turn is not None:
+            turn.end()
+        if isinstance(error, OSError):
+            raise failure(error, key, "locked for writing") from error
         raise
     try:
-        mend(store.files, hold.folder.file, name)
+        if exclusive:
+            mend(store.files, hold.folder.file, name)
+        elif needs_mending(hold.folder.file, name):
+            hold.release()
+            take_hold(store, key, None, timeout=timeout, blind=True).release()
+            return take_hold(store, key, first, exclusive=False, timeout=timeout, blind=blind)
         if blind:
             hold.checked = False
             hold.tag = ()  # something may be there: the folder is not tidied up
@@ -165,7 +213,13 @@ def take_hold(
 
 
 def _locked(
-    store: LocalStore, key: str, path: str, name: str, exclusive: bool, timeout: float | None, turn: Turn
+    store: LocalStore,
+    key: str,
+    path: str,
+    name: str,
+    exclusive: bool,
+    timeout: float | None,
+    turn: Turn | None,
 ) -> FileHold:
     for _ in range(100):
         folder = store.folders.take(path)
@@ -237,6 +291,8 @@ def _change(files: Files, change: Change, hold: FileHold, sync: bool, journal: b
     if file is None:
         raise StoreError(f"{hold.key!r} is not held any more; take a new hold to change it")
     if isinstance(change, Patch):
+        if hold.slots is not None:
+            return hold.slots.write(files, folder, name, change, sync, journal)
         hold.tag = apply_patch(files, folder, name, change, hold.tag if hold.checked else None, sync, journal)
         return hold.tag
     if hold.checked and _tag_now(folder, name) != hold.tag:
@@ -266,18 +322,18 @@ def _tag_now(folder: int, name: str) -> Tag | None:
         return None
 
 
-def check_ours(hold: Hold) -> FileHold:
+def check_ours(hold: Hold, slots: bool = False) -> FileHold:
     if not isinstance(hold, FileHold):
         raise StoreError(f"{hold.key!r}: a hold of another store was given")
     if not hold.held:
         raise StoreError(f"{hold.key!r} is not held any more; take a new hold to change it")
-    if not hold.exclusive:
+    if not hold.exclusive and not (slots and hold.slots is not None):
         raise StoreError(f"{hold.key!r} is shared (exclusive=False); who shares an object cannot change it")
     return hold
 
 
 def _checked(change: Change) -> FileHold:
-    hold = check_ours(change.hold)
+    hold = check_ours(change.hold, slots=isinstance(change, Patch))
     if isinstance(change, Put) and not (isinstance(change.sink, FileSink) and change.sink.hold is hold):
         raise StoreError(f"{hold.key!r}: the sink was not made for this hold")
     return hold

@@ -177,7 +177,7 @@ class Store(ABC):
 
         `first`: what to read of it, as in `Open`. `timeout`: seconds to wait before HeldError (None: for ever). A
         thread that holds the key already is refused. `exclusive=False` shares the object with others of the same
-        kind: nobody can change it then, the holder neither.
+        kind: nobody can replace it then, and a holder changes nothing but what it claims (`Hold.claim`).
         """
         return emulation.hold(self, key, first, exclusive, timeout)
 

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,12 +32,15 @@ from terrazzo.strategy import Replace, Strategy
 from terrazzo.write.encoding import encode, old_objects
 from terrazzo.write.patching import check_strategy, patches
 from terrazzo.write.rows import Rows, rows_of
+from terrazzo.write.slots import has_slots, write_in_slots
 
 __all__ = ["assemble", "starts_of", "with_patience", "write"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
 
+#: bytes of fill value written at a time
+LAID_AT_ONCE = 1 << 22
 #: looks at an object that others keep changing, before giving up
 TRIES = 20
 
@@ -71,6 +75,11 @@ def with_patience(attempt: Callable[[], Flow]) -> Flow:
 def _write_window(
     layout: Layout, window: Window, value: Array, options: Options, cache: IndexCache, strategy: Strategy
 ) -> Flow:
+    slots = has_slots(layout, strategy)
+    if slots:
+        if (yield from write_in_slots(layout, window, value, options, cache)):
+            return
+        options = replace(options, write_empty_chunks=True)
     names = layout.chunk_keys(window.outers)
     sharding = layout.sharding
     counts = layout.counts(window.outers) if sharding is not None else [()] * len(names)
@@ -112,7 +121,7 @@ def _write_window(
                 value,
                 options,
             )
-            changes += assemble(layout, rows, entries, ends, holds, places, counts)
+            changes += assemble(layout, rows, entries, ends, holds, places, counts, slots=slots)
         yield Committing(changes, options.durability)
         for name in names:
             cache.drop(name)
@@ -140,8 +149,12 @@ def assemble(
     holds: Sequence[Hold],
     sinks: Sequence[Sink | None],
     counts: Sequence[tuple[int, ...]],
+    slots: bool = False,
 ) -> list[Put | Erase]:
-    """Close each object with its index, where it has one; objects without a chunk are erased."""
+    """Close each object with its index, where it has one; objects without a chunk are erased.
+
+    slots: inner chunks that are not stored get one, with the fill value in it, after the others.
+    """
     sharding = layout.sharding
     changes: list[Put | Erase] = []
     full = entries[:, 0] != EMPTY
@@ -157,7 +170,25 @@ def assemble(
             mine = slice(bounds[k], bounds[k + 1])
             index = empty_entries(int(np.prod(counts[k], dtype=np.int64)))
             index[rows.inner[mine]] = entries[mine]
+            end = _lay_slots(layout, sink, index, ends[k]) if slots else ends[k]
             at_start = sharding.index_location == "start"
-            sink.write(0 if at_start else ends[k], sharding.encode_index(index, counts[k]))
+            sink.write(0 if at_start else end, sharding.encode_index(index, counts[k]))
         changes.append(Put(hold, sink))
     return changes
+
+
+def _lay_slots(layout: Layout, sink: Sink, index: Array, end: int) -> int:
+    """Write the fill value's chunk for every inner chunk that is not stored; where the last one ends."""
+    missing = np.flatnonzero(index[:, 0] == EMPTY)
+    if not len(missing):
+        return end
+    chain = layout.chain
+    fill = bytes(chain.encode(np.full(chain.spec.shape, layout.fill, layout.dtype)))
+    index[missing, 0] = end + np.arange(len(missing), dtype=np.uint64) * np.uint64(len(fill))
+    index[missing, 1] = len(fill)
+    at_once = max(1, LAID_AT_ONCE // len(fill))
+    for first in range(0, len(missing), at_once):
+        n = min(at_once, len(missing) - first)
+        sink.write(end, fill * n)
+        end += n * len(fill)
+    return end

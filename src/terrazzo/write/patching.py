@@ -22,7 +22,7 @@ from terrazzo.strategy import Append, Changed, InPlace, Plan, Replace, Strategy,
 from terrazzo.write.encoding import encode
 from terrazzo.write.rows import rows_of
 
-__all__ = ["check_strategy", "patches"]
+__all__ = ["Memory", "check_strategy", "patches"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +46,7 @@ def check_strategy(layout: Layout, strategy: Strategy) -> None:
         )
 
 
-class _Memory(Sink):
+class Memory(Sink):
     """Encoded chunks, kept until their places are known."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def patches(
         return []
     # the rows of the touched chunks alone: as if the other chunks were not there to be copied
     rows = rows_of(layout, window, holds, olds, counts, "unordered", able, copies=False)
-    sinks = [_Memory() if able[k] else None for k in range(len(holds))]
+    sinks = [Memory() if able[k] else None for k in range(len(holds))]
     names = [hold.key for hold in holds]
     entries, _ = yield from encode(
         layout, window, rows, names, sources, sinks, counts, [0] * len(holds), value, options
