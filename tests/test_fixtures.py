@@ -16,6 +16,7 @@ import pytest
 from cases import REFUSED, Case, canonical, differences
 
 import terrazzo
+import terrazzo.errors
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 ARCHIVES = sorted(FIXTURES.glob("*.zip"))
@@ -27,10 +28,25 @@ def manifest(archive: Path) -> dict[str, Any]:
 
 
 MANIFESTS = {archive.stem: manifest(archive) for archive in ARCHIVES}
-ARRAYS = [
-    (archive, name) for archive, found in MANIFESTS.items() for name in found["arrays"] if name not in REFUSED
-]
-GROUPS = [(archive, name) for archive, found in MANIFESTS.items() for name in found.get("groups", {})]
+#: archive and store of what is not read yet; a line goes when its format comes
+OTHER_FORMATS = {
+    ("draft", "draft"): "the 2022 draft",
+    ("hierarchies", "v2"): "format 2",
+    ("hierarchies", "plain-v2"): "format 2",
+    ("hierarchies", "consolidated-v2"): "format 2",
+}
+
+
+def kept(kind: str) -> list[tuple[str, str]]:
+    return [
+        (archive, name)
+        for archive, found in MANIFESTS.items()
+        for name, entry in found.get(kind, {}).items()
+        if name not in REFUSED and (archive, entry.get("store")) not in OTHER_FORMATS
+    ]
+
+
+ARRAYS, GROUPS = kept("arrays"), kept("groups")
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +121,14 @@ def test_group_holds_what_its_writer_put_there(archive: str, name: str, unpacked
     assert dict(group.attrs) == entry["attributes"]
     assert sorted(group.array_keys()) == entry["arrays"]
     assert sorted(group.group_keys()) == entry["groups"]
+
+
+@pytest.mark.parametrize(("archive", "store"), OTHER_FORMATS)
+def test_a_store_in_another_format_is_not_taken_for_an_empty_one(
+    archive: str, store: str, unpacked: Path
+) -> None:
+    with pytest.raises((terrazzo.errors.NodeNotFoundError, terrazzo.errors.MetadataError)):
+        terrazzo.open(unpacked / archive / "arrays" / store, mode="r")
 
 
 def test_the_fixtures_cover_what_they_are_for() -> None:

@@ -223,8 +223,8 @@ def fill_scalar(fill: Any, dtype: np.dtype[Any], data_type: Any) -> Any:
         return np.array([tuple(members)], dtype)[0]
     if dtype == object:
         return fill if data_type == "string" else base64.b64decode(fill)
-    if data_type in ("complex_bfloat16", "complex_float16"):
-        return np.zeros(1, dtype)[0]
+    if isinstance(data_type, str) and data_type.startswith("complex_") and dtype.kind != "c":
+        return np.zeros(1, dtype)[0]  # pairs of small floats are always filled with zeros here
     if dtype.kind == "c":
         half = np.dtype(f"f{dtype.itemsize // 2}")
         return np.array([fill_scalar(part, half, "") for part in fill], half).view(dtype)[0]
@@ -232,8 +232,8 @@ def fill_scalar(fill: Any, dtype: np.dtype[Any], data_type: Any) -> Any:
         return np.array([int(fill, 16)], f"u{dtype.itemsize}").view(dtype)[0]
     if dtype.kind == "V" and isinstance(fill, list) and isinstance(fill[0], int):
         return np.array([bytes(fill)], dtype)[0]
-    if dtype.kind in "VS":
-        return np.zeros(1, dtype)[0]
+    if dtype.kind in "VS" and isinstance(fill, str):
+        return np.frombuffer(base64.b64decode(fill), dtype)[0]
     if isinstance(fill, str) and dtype.kind == "f":
         return dtype.type(fill.replace("Infinity", "inf"))
     if dtype.kind in "mM":
@@ -450,7 +450,7 @@ def array_codecs() -> Iterator[Case]:
     wrap = extension("cast_value", data_type="uint8", out_of_range="wrap")
     yield make("codec/cast_value-wrap", "int32", codecs=[wrap, PLAIN], lossy=True)
     both = [extension("scale_offset", offset=-3.0, scale=4.0), clamp, LITTLE, ZSTD]
-    yield make("codec/scale-then-cast", "float32", codecs=both, lossy=True)
+    yield make("codec/scale-then-cast", "float32", codecs=both, tame=True)
 
 
 MAP = {"encode": [["NaN", -32768], ["Infinity", 32767], ["-Infinity", -32767]], "decode": [[-32768, "NaN"]]}
@@ -609,10 +609,20 @@ def shards() -> Iterator[Case]:
     yield make("shard/strings", "string", "O", **grid, fill="", codecs=[sharded((2, 3), [VLEN_UTF8, ZSTD])])
     scale = extension("scale_offset", offset=-5, scale=2)
     yield make(
-        "shard/scale-inside", "int64", **grid, write="corner", codecs=[sharded((2, 3), [scale, LITTLE])]
+        "shard/scale-inside",
+        "int64",
+        **grid,
+        tame=True,
+        write="corner",
+        codecs=[sharded((2, 3), [scale, LITTLE])],
     )
     yield make(
-        "shard/scale-before", "int64", **grid, write="corner", codecs=[scale, sharded((2, 3), [LITTLE])]
+        "shard/scale-before",
+        "int64",
+        **grid,
+        tame=True,
+        write="corner",
+        codecs=[scale, sharded((2, 3), [LITTLE])],
     )
     yield make(
         "shard/bool", "bool", **grid, fill=True, write="corner", codecs=[sharded((2, 3), [PLAIN, GZIP])]
@@ -698,5 +708,5 @@ assert len(BY_NAME) == len(CASES), "two cases have one name"
 #: what terrazzo refuses, and why; everything else has to work
 REFUSED = {
     "type/complex_float8_e5m2": "no numpy type holds such pairs",
+    **{name: 'the codec "zfp", which is not known' for name in BY_NAME if name.startswith("codec/zfp-")},
 }
-assert REFUSED.keys() <= BY_NAME.keys()

@@ -29,5 +29,6 @@ def test_read(name: str, exchange: Exchange) -> None:
                 int(rng.integers(start, extent + 1)) for start, extent in zip(low, case.shape, strict=True)
             ]
             box = tuple(slice(*ends) for ends in zip(low, high, strict=True))
-            part = Case(name, {**case.document, "shape": wanted[box].shape}, case.dtype)
-            assert differences(canonical(array[box], part), wanted[box], part) == 0, f"{peer.name}: {box}"
+            inside = np.asarray(wanted[(*box, ...)])
+            part = Case(name, {**case.document, "shape": inside.shape}, case.dtype)
+            assert differences(canonical(array[box], part), inside, part) == 0, f"{peer.name}: {box}"
