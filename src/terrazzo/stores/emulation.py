@@ -430,7 +430,9 @@ def partly(error: Exception, key: str, done: Sequence[str]) -> Exception:
         return error
     shown = ", ".join(map(repr, done[:5])) + (f" and {len(done) - 5} more" if len(done) > 5 else "")
     kind = type(error) if isinstance(error, StoreError) else StoreError
-    return kind(f"{key!r}: {error}; already stored in the same call: {shown}")
+    told = kind(f"{key!r}: {error}; already stored in the same call: {shown}")
+    told.errno = getattr(error, "errno", None)
+    return told
 
 
 # -- listing ----------------------------------------------------------------------------------------------------------

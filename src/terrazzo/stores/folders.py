@@ -66,6 +66,8 @@ def _open_by_segment(path: str, flags: int) -> int:
                 raise
             os.close(folder)
             folder = below
+        if name and stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)  # O_PATH would open the link itself
         return os.open(name or ".", flags | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
     finally:
         os.close(folder)
