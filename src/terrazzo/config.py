@@ -3,7 +3,7 @@
 What it does not do: reach into anything that is already open. What was opened keeps the Options it was opened with.
 
     >>> with terrazzo.config.set({"threads": 4, "durability": "rename"}):
-    ...     array = terrazzo.open_array("x.zarr")
+    ...     array = terrazzo.zeros((10, 10), store="x.zarr")
 
 Every setting may also come from the environment: `TERRAZZO_THREADS=4`, `TERRAZZO_ARRAY__WRITE_EMPTY_CHUNKS=true`.
 """

@@ -20,12 +20,15 @@ from terrazzo.codecs import (
     ArrayArrayCodec,
     ArrayBytesCodec,
     BytesBytesCodec,
+    Chain,
+    ChunkSpec,
     Codec,
     ShardingCodec,
     codec_from,
 )
 from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType, Extension, resolve_data_type
+from terrazzo.options import Options
 from terrazzo.shapes import chunk_shape, shard_shape
 
 __all__ = ["COMPRESSORS", "DEFAULT", "array_metadata", "data_type_of", "extents"]
@@ -62,6 +65,7 @@ def array_metadata(
     dimension_names: Sequence[str | None] | None = None,
     index_location: str = "end",
     storage_transformers: Sequence[Any] = (),
+    options: Options | None = None,
 ) -> ArrayMetadata:
     """The document of a new array; raises MetadataError, ValueError or TypeError where something is wrong.
 
@@ -85,15 +89,18 @@ def array_metadata(
             chain = [ShardingCodec(inner, tuple(chain), index_location=index_location)]
     if index_location not in ("start", "end"):
         raise ValueError(f"index_location is {index_location!r}; 'end' and 'start' are allowed")
+    fill = (
+        data_type.default_fill()
+        if fill_value is DEFAULT or fill_value is None
+        else data_type.cast_fill(fill_value)
+    )
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
         chunk_grid=Extension.from_json(grid.to_extension()),
         chunk_key_encoding=_key_encoding(chunk_key_encoding),
-        fill_value=data_type.default_fill()
-        if fill_value is DEFAULT or fill_value is None
-        else data_type.cast_fill(fill_value),
-        codecs=tuple(codec.extension() for codec in chain),
+        fill_value=fill,
+        codecs=_resolved(chain, ChunkSpec(grid.distinct_shapes()[0], data_type, fill), options or Options()),
         attributes=dict(attributes or {}),
         storage_transformers=tuple(
             Extension.from_json(one, "storage_transformers") for one in storage_transformers
@@ -203,6 +210,12 @@ def _chain(data_type: DataType, filters: Any, serializer: Any, compressors: Any)
     ]
 
 
+def _resolved(chain: Sequence[Codec], spec: ChunkSpec, options: Options) -> tuple[Extension, ...]:
+    """The codecs with every setting that follows from the chunk filled in, as documents have to state them."""
+    built = Chain.build(chain, spec, limits=options.limits, path="codecs")
+    return tuple(codec.extension() for codec in built.codecs)
+
+
 def _serializer(data_type: DataType, serializer: Any) -> Codec:
     if not (isinstance(serializer, str) and serializer == "auto") and serializer is not None:
         (codec,) = _listed(serializer, "serializer", ArrayBytesCodec, "a codec from array to bytes")
@@ -213,7 +226,7 @@ def _serializer(data_type: DataType, serializer: Any) -> Codec:
     return codec_from(Extension("bytes", endian), "serializer")
 
 
-def _listed(value: Any, argument: str, kind: type[Codec], wanted: str) -> list[Codec]:
+def _listed(value: Any, argument: str, kind: Any, wanted: str) -> list[Codec]:
     """None, one codec or several, in any form that stands for a codec."""
     given: list[Any]
     if value is None or (isinstance(value, str) and not value.strip()):

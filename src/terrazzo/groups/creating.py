@@ -25,7 +25,7 @@ from terrazzo.metadata import ArrayMetadata
 from terrazzo.options import Durability, Options
 from terrazzo.strategy import Strategy, strategy_from
 
-__all__ = ["How", "Settings", "create", "create_array", "from_array", "resolve_settings", "write_values"]
+__all__ = ["About", "How", "Settings", "create", "create_array", "from_array", "resolve_settings", "write_values"]
 
 
 class Settings(TypedDict, total=False):
@@ -37,14 +37,9 @@ class Settings(TypedDict, total=False):
     strategy: str | Strategy | None
 
 
-class How(Settings, total=False):
-    """What may be said about a new array besides its shape and type: the arguments of `create_array`."""
+class About(Settings, total=False):
+    """What else may be said about a new array: the arguments of `create_array` but for chunks and their codecs."""
 
-    chunks: Any
-    shards: Any
-    filters: Any
-    compressors: Any
-    serializer: Any
     codecs: Any
     fill_value: Any
     order: Literal["C", "F"] | None
@@ -56,6 +51,17 @@ class How(Settings, total=False):
     storage_transformers: Sequence[Any]
     overwrite: bool
     index_location: str
+
+
+class How(About, total=False):
+    """What may be said about a new array besides its shape and type."""
+
+    chunks: Any
+    shards: Any
+    filters: Any
+    compressors: Any
+    serializer: Any
+    write_data: bool
 
 
 def create_array(
@@ -125,6 +131,7 @@ def create_array(
         dimension_names=dimension_names,
         index_location=index_location,
         storage_transformers=storage_transformers,
+        options=found,
     )
     place = place_of(store, name, storage_options=storage_options)
     array = Array(
@@ -147,7 +154,7 @@ def from_array(
     filters: Any = "keep",
     compressors: Any = "keep",
     serializer: Any = "keep",
-    **how: Unpack[How],
+    **how: Unpack[About],
 ) -> Array:
     """Make a copy of `data`, an array of ours or any array; "keep" takes over what an array of ours has.
 
@@ -303,7 +310,7 @@ def kept(data: Any) -> dict[str, Any]:
         "compressors": data.compressors,
     }
     if sharding is None:
-        found["chunks"], found["shards"] = layout.grid, None
+        found["chunks"], found["shards"] = layout.grid.uniform_shape or layout.grid, None
     else:
         found["chunks"] = sharding.chunk_shape
         found["shards"] = layout.grid.uniform_shape or layout.grid
