@@ -9,6 +9,7 @@ the array, the key and the inner chunk.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from terrazzo.options import Options
 from terrazzo.read.decode import Job, decode
 from terrazzo.read.locate import MAX_ROWS, max_objects, open_objects, rows_in
 from terrazzo.stores.flow import Recovering, Working
+from terrazzo.stores.store import Tag
 
 __all__ = ["read", "read_many"]
 
@@ -32,6 +34,8 @@ Flow = Generator[Any, Any, None]
 
 #: looks at an object whose bytes do not decode, before that is believed
 TRIES = 5
+#: looks at an object that is another version each time, since somebody is writing to it
+PATIENT_TRIES = 100
 
 
 def read(layout: Layout, projection: Projection, out: Array, options: Options, cache: IndexCache) -> Flow:
@@ -83,15 +87,21 @@ def _with_second_looks(
     options: Options,
     cache: IndexCache,
 ) -> Flow:
-    for attempt in range(TRIES):
+    before: list[Tag | None] = []
+    for attempt in range(PATIENT_TRIES):
+        seen: list[Tag | None] = []
         try:
-            yield from _read_batch(layout, batch, outers, options, cache, fresh=attempt > 0)
+            yield from _read_batch(layout, batch, outers, options, cache, seen, fresh=attempt > 0)
             return
-        except (ShardError, CodecError, ConflictError):
-            if attempt == TRIES - 1:
+        except (ShardError, CodecError, ConflictError) as error:
+            changing = isinstance(error, ConflictError) or seen != before
+            if attempt == PATIENT_TRIES - 1 or (attempt >= TRIES - 1 and not changing):
                 raise
-            yield Recovering(layout.chunk_keys(outers))
-            yield Working(partial(time.sleep, 0.002 * 4**attempt))
+        before = seen
+        yield Recovering(layout.chunk_keys(outers))
+        # Uneven pauses once it takes long, so as not to keep step with the writer.
+        pause = 0.002 * 4**attempt if attempt < TRIES - 1 else random.uniform(0, 0.02)
+        yield Working(partial(time.sleep, pause))
 
 
 def _read_batch(
@@ -100,10 +110,11 @@ def _read_batch(
     outers: Array,
     options: Options,
     cache: IndexCache,
+    seen: list[Tag | None],
     *,
     fresh: bool,
 ) -> Flow:
-    objects = yield from open_objects(layout, outers, options, cache, fresh=fresh)
+    objects = yield from open_objects(layout, outers, options, cache, fresh=fresh, seen=seen)
     try:
         jobs = []
         numbers = None

@@ -16,7 +16,7 @@ from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.stores.flow import Opening
-from terrazzo.stores.store import ALL, Open, Source
+from terrazzo.stores.store import ALL, Open, Source, Tag
 
 __all__ = [
     "MAX_OBJECTS",
@@ -73,20 +73,33 @@ def counts_of(layout: Layout, outers: Array) -> list[tuple[int, ...]]:
 
 
 def open_objects(
-    layout: Layout, outers: Array, options: Options, cache: IndexCache, *, fresh: bool = False
+    layout: Layout,
+    outers: Array,
+    options: Options,
+    cache: IndexCache,
+    *,
+    fresh: bool = False,
+    seen: list[Tag | None] | None = None,
 ) -> Generator[Any, Any, Objects]:
-    """Open the objects with these grid indices in one batch, and read the indexes that are not remembered."""
+    """Open the objects with these grid indices in one batch, and read the indexes that are not remembered.
+
+    seen: takes the version of each, also where its index turns out to be wrong.
+    """
     names = layout.chunk_keys(outers)
     counts = counts_of(layout, outers)
     sharding = layout.sharding
     if sharding is None:
         sources = yield Opening([Open(name, ALL, or_handle=True) for name in names])
+        if seen is not None:
+            seen += [None if source is None else source.tag for source in sources]
         return Objects(names, counts, sources, [])
     requests = []
     for name, count in zip(names, counts, strict=True):
         known = None if fresh else cache.get(name)
         requests.append(Open(name, first_range(sharding, count), None if known is None else known.tag))
     found = Objects(names, counts, (yield Opening(requests)), [])
+    if seen is not None:
+        seen += [None if source is None else source.tag for source in found.sources]
     try:
         for name, count, source in zip(names, counts, found.sources, strict=True):
             if source is None:
