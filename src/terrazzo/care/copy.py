@@ -6,7 +6,6 @@ so that no shard is written twice; where nothing of an array changes, its object
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
@@ -25,6 +24,7 @@ from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, sort_key
 from terrazzo.options import Options
 from terrazzo.progress import Progress, Step, follow
+from terrazzo.stores.store import Store
 
 __all__ = ["copy"]
 
@@ -139,11 +139,9 @@ def _nodes(place: StorePath, options: Options) -> Iterator[tuple[str, Node]]:
 
 def _refuse_nested(origin: StorePath, target: StorePath) -> None:
     one, other = _absolute(origin), _absolute(target)
-    if one is None or other is None:
-        if origin.store.identity != target.store.identity:
-            return
-        one, other = origin.path, target.path
-    first, second = f"{one}/".lstrip("/"), f"{other}/".lstrip("/")
+    if one[0] != other[0]:
+        return
+    first, second = (f"{path}/".lstrip("/") for _, path in (one, other))
     if first.startswith(second) or second.startswith(first):
         raise ValueError(
             f"{origin} and {target} are the same place, or one lies in the other; copy to a place outside, and move "
@@ -151,10 +149,18 @@ def _refuse_nested(origin: StorePath, target: StorePath) -> None:
         )
 
 
-def _absolute(place: StorePath) -> str | None:
-    """The folder of a node on a local disk: stores of nested folders do not know of one another."""
-    root = getattr(place.store, "root", None)
-    return None if root is None else os.path.join(os.path.realpath(root), place.path).rstrip("/")
+def _absolute(place: StorePath) -> tuple[object, str]:
+    """What tells a place from others: a store below all faces and its path there; for files, the whole path.
+
+    Stores of nested folders do not know of one another.
+    """
+    store, path = place.store, place.path
+    while isinstance(inner := getattr(store, "store", None), Store):
+        store, path = inner, f"{getattr(store, 'prefix', '')}{path}"
+    root = getattr(store, "root", None)
+    if isinstance(root, str):
+        return "file", f"{root}/{path}".rstrip("/")
+    return store.identity, path
 
 
 def _copy_array(
@@ -167,6 +173,12 @@ def _copy_array(
     verify: bool,
     step: Step,
 ) -> None:
+    if (
+        how["chunks"] == "keep"
+        and how["shards"] not in ("keep", None)
+        and source.layout.grid.uniform_shape is not None
+    ):
+        how["chunks"] = source.chunks  # the stored chunks of a plain array become the inner chunks of shards
     array = from_array(place, data=source, write_data=False, overwrite=overwrite, options=options, **how)
     if not verify and _same_objects(source, array):
         _copy_objects(source, array, step)

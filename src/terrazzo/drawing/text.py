@@ -30,7 +30,10 @@ def nbytes_text(nbytes: int) -> str:
 
 
 def printable(text: object, longest: int | None = None) -> str:
-    """`text` on one line without anything that could steer a terminal; cut to `longest` characters with "…"."""
+    """`text` on one line without anything that could steer a terminal; cut to `longest` characters with "…".
+
+    Said twice it changes nothing more: backslashes stay as they are.
+    """
     line = "".join(_visible(character) for character in str(text))
     if longest is not None and len(line) > longest:
         return line[: max(longest - 1, 0)] + "…"
@@ -38,8 +41,6 @@ def printable(text: object, longest: int | None = None) -> str:
 
 
 def _visible(character: str) -> str:
-    if character == "\\":
-        return "\\\\"
     if character.isascii() and character.isprintable():
         return character
     if character in _NAMED:

@@ -1,0 +1,60 @@
+"""check: every document, key and shard index, and with --verify-data every chunk."""
+
+from __future__ import annotations
+
+import argparse
+
+from terrazzo.care import Report, check
+from terrazzo.cli.output import print_json, print_lines
+from terrazzo.drawing import nbytes_text, printable
+
+__all__ = ["NAME", "add_arguments", "run"]
+
+NAME = "check"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="an array or a group")
+    parser.add_argument(
+        "--verify-data", action="store_true", help="decode every stored chunk: reads everything"
+    )
+    parser.add_argument("--max-seconds", type=float, metavar="S", help="stop after so long")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    report = check(
+        arguments.url,
+        verify_data=arguments.verify_data,
+        max_seconds=arguments.max_seconds,
+        progress=not arguments.quiet,
+    )
+    if arguments.json:
+        print_json(report.to_json())
+    else:
+        _print(report)
+    return 4 if report.corrupt else 1 if not report.ok else 0
+
+
+def _print(report: Report) -> None:
+    for problem in report.problems:
+        print_lines(f"{problem.kind}: {printable(problem.sentence)}")
+    if report.left_out:
+        print_lines(f"and {report.left_out:,} problems more")
+    lines = [
+        f"{_count(report.groups, 'group')}, {_count(report.arrays, 'array')}, "
+        f"{_count(report.objects, 'object')} of {nbytes_text(report.nbytes)}, {_count(report.chunks, 'chunk')}",
+        f"dead space {nbytes_text(report.dead_nbytes)}",
+    ]
+    if report.verified:
+        lines.append(f"{_count(report.decoded, 'chunk')} decoded")
+    if not report.listed:
+        lines.append("the store cannot list: foreign keys were not looked for")
+    if not report.complete:
+        lines.append("the time was over before everything was looked at")
+    found = len(report.problems) + report.left_out
+    lines.append("nothing is wrong" if report.ok else _count(found, "problem"))
+    print_lines("; ".join(lines))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")

@@ -1,0 +1,49 @@
+"""What verbs print: lines for people, JSON for programs.
+
+What it does not do: let a name, an attribute or a value steer the terminal; lines are made printable by whoever made
+them, and JSON is ASCII.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from terrazzo.drawing import printable, text_table
+
+__all__ = ["parse_shape", "print_fields", "print_json", "print_lines", "short_json"]
+
+
+def print_lines(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def print_fields(fields: list[tuple[str, object]]) -> None:
+    """Names and values in two columns."""
+    print_lines(text_table(fields, longest=1000))
+
+
+def short_json(value: Any, longest: int = 200) -> str:
+    """JSON on one line, for the eye."""
+    return printable(json.dumps(value, ensure_ascii=False, default=str), longest)
+
+
+def parse_shape(text: str) -> Any:
+    """`auto`, `1MB`, `keep`, `none`, `256`, or `64,64`, as the functions of the library take them."""
+    words = text.strip()
+    if words.lower() == "none":
+        return None
+    parts = [part for part in words.replace("x", ",").split(",") if part]
+    try:
+        numbers = [int(part) for part in parts]
+    except ValueError:
+        return words
+    if not numbers:
+        raise argparse.ArgumentTypeError("expected a shape such as 64,64, a size such as 1MB, auto, or none")
+    return numbers[0] if len(numbers) == 1 and "," not in words else tuple(numbers)

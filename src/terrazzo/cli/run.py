@@ -1,0 +1,173 @@
+"""From arguments to an exit code: the parser, and what becomes of every error.
+
+What it does not do: the work of any verb. Exit codes are in EXIT_CODES; 141 is a pipe whose reader went away.
+"""
+
+from __future__ import annotations
+
+import _thread
+import argparse
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from terrazzo.cli import cat, check, copy, import_file, ls, show, tree
+from terrazzo.cli.output import print_json
+from terrazzo.drawing import printable
+from terrazzo.errors import (
+    CodecError,
+    ContainsNodeError,
+    LimitError,
+    MetadataError,
+    NodeNotFoundError,
+    SelectionError,
+    ShardError,
+    TerrazzoError,
+)
+
+__all__ = ["EXIT_CODES", "main"]
+
+VERBS = (show, tree, ls, cat, import_file, copy, check)
+
+#: what each exit code means, for the help and the docs
+EXIT_CODES = {
+    0: "fine",
+    1: "something was found (check), or the work failed",
+    2: "wrong usage",
+    3: "not found",
+    4: "corrupt: values are lost or unreadable",
+    130: "interrupted",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command, and answer its exit code."""
+    parser = _parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as end:  # argparse has said why
+        return end.code if isinstance(end.code, int) else 2
+    if not hasattr(arguments, "run"):
+        parser.print_help(sys.stderr)
+        return 2
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows its number
+            stream.reconfigure(errors="backslashreplace")
+    unraisable, sys.unraisablehook = sys.unraisablehook, _interrupt_again
+    with warnings.catch_warnings():
+        warnings.showwarning = _quiet_warning if arguments.quiet else _warning
+        try:
+            code: int = arguments.run(arguments)
+            sys.stdout.flush()
+            return code
+        except KeyboardInterrupt:
+            print("terrazzo: interrupted" + getattr(arguments, "interrupted", ""), file=sys.stderr)
+            return 130
+        except BrokenPipeError:
+            # nobody reads any more; the interpreter must not find that out again when it closes stdout
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        except Exception as error:
+            if arguments.debug:
+                traceback.print_exc()
+            return _failed(error, arguments)
+        finally:
+            sys.unraisablehook = unraisable
+
+
+def _interrupt_again(ignored: Any) -> None:
+    """An interrupt that arrives inside a finalizer is swallowed there: send it once more, a little later."""
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        threading.Timer(0.01, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
+def _parser() -> argparse.ArgumentParser:
+    codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
+    parser = argparse.ArgumentParser(
+        prog="terrazzo",
+        description="Look at, copy, import and check Zarr arrays with shards.",
+        epilog=f"exit codes: {codes}",
+    )
+    parser.add_argument("--version", action="version", version=f"terrazzo {_version()}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true", help="print JSON with stable keys")
+    shared.add_argument("-q", "--quiet", action="store_true", help="no progress, no warnings")
+    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    verbs = parser.add_subparsers(metavar="VERB", title="verbs")
+    for verb in VERBS:
+        words = (verb.__doc__ or "").splitlines()[0].partition(": ")[2]
+        one = verbs.add_parser(verb.NAME, help=words, description=words, parents=[shared])
+        verb.add_arguments(one)
+        one.set_defaults(run=verb.run)
+    return parser
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("terrazzo")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"terrazzo: warning: {printable(message)}", file=sys.stderr)
+
+
+def _quiet_warning(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _failed(error: Exception, arguments: argparse.Namespace) -> int:
+    """One line, a hint where there is one, and the exit code."""
+    code, hint = _meaning(error, arguments)
+    text = (
+        str(error) if isinstance(error, (TerrazzoError, OSError, ValueError, TypeError, ImportError)) else ""
+    )
+    text = text or f"{type(error).__name__}: {error}"
+    print(f"terrazzo: error: {printable(text)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    if arguments.json:
+        print_json({"error": {"kind": type(error).__name__, "message": text, "exit": code}})
+    return code
+
+
+def _meaning(error: Exception, arguments: argparse.Namespace) -> tuple[int, str]:
+    match error:
+        case NodeNotFoundError():
+            return 3, "`terrazzo ls` or `terrazzo tree` of the folder above shows what is there"
+        case FileNotFoundError():
+            return 3, ""
+        case ContainsNodeError():
+            return (
+                1,
+                "--overwrite deletes what is there, with everything below it"
+                if "overwrite" in arguments
+                else "",
+            )
+        case CodecError() | ShardError():
+            return 4, "`terrazzo check --verify-data` lists everything that is wrong"
+        case MetadataError() | LimitError():
+            return (
+                (2, "")
+                if getattr(arguments, "makes", False)
+                else (4, "`terrazzo check` lists everything that is wrong")
+            )
+        case SelectionError():
+            return 2, ""
+        case TerrazzoError() | OSError() | ImportError():
+            return 1, ""
+        case ValueError() | TypeError():
+            return 2, ""
+        case MemoryError():
+            return 1, "less at a time: a smaller selection, or --memory"
+        case _:
+            return 1, "" if arguments.debug else "this should not happen; --debug shows where it did"
