@@ -143,7 +143,7 @@ def test_the_order_of_kinds(codecs: list[str], fault: str) -> None:
 
 
 def test_errors_carry_the_path() -> None:
-    with pytest.raises(UnknownCodecError, match=r"^a/zarr\.json: codecs\[1\]: found the codec \"zstdd\".*near it: zstd"):
+    with pytest.raises(UnknownCodecError, match=r"^a/zarr\.json: codecs\[1\]: found the codec .zstdd.*near it: zstd"):
         build(["bytes", {"name": "zstdd"}], spec_of("u1"), path="a/zarr.json: codecs")
 
 
@@ -171,7 +171,9 @@ def test_reshaped() -> None:
     assert chain.reshaped((0, 4)).encode(np.empty((0, 4), "u1")) in (b"", memoryview(b""))
 
 
-@pytest.mark.parametrize("codecs", [["bytes", "zstd"], [Negate(), "bytes", Xor(3)], [ShardingCodec((2, 3), ["bytes"])]])
+@pytest.mark.parametrize(
+    "codecs", [["bytes", "zstd"], [Negate(), "bytes", Xor(3)], [ShardingCodec((2, 3), ["bytes"])]]
+)
 def test_a_chain_pickles(codecs: list[Any]) -> None:
     spec = spec_of("int32", (4, 6), 7)
     chain = build(codecs, spec, path="here")
@@ -217,7 +219,7 @@ def test_a_value_of_another_shape_or_order() -> None:
 
 
 def test_large_chunks_are_refused_before_anything_is_allocated() -> None:
-    with pytest.raises(LimitError, match="codecs.*chunk_nbytes"):
+    with pytest.raises(LimitError, match=r"codecs.*chunk_nbytes"):
         build(["bytes"], spec_of("float64", (1 << 20, 1 << 20)))
     build(["bytes"], spec_of("u1", (100,)), limits=Limits(chunk_nbytes=100))
     with pytest.raises(LimitError):

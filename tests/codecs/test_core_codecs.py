@@ -21,7 +21,6 @@ from terrazzo.codecs import (
     codec_from,
 )
 from terrazzo.errors import ChecksumError, CodecError, MetadataError, TerrazzoWarning
-
 from tests.codecs.codec_chunks import DTYPES, build, noise, same, spec_of
 
 RECORD = np.dtype([("a", "i2"), ("b", "f8"), ("c", "u1")])
@@ -80,7 +79,7 @@ def test_bools_are_zero_or_one() -> None:
     spec = spec_of("bool", (4,))
     strict, lenient = build(["bytes"], spec), build(["bytes"], spec, strict=False)
     for decode in (strict.decode, lambda encoded: strict.serializer.decode(encoded, spec)):
-        with pytest.raises(CodecError, match="a bool is 0 or 1.* 2 is 7"):
+        with pytest.raises(CodecError, match=r"a bool is 0 or 1.* 2 is 7"):
             decode(b"\0\1\7\0")
     decoded = lenient.decode(b"\0\1\7\0")
     assert decoded.tolist() == [False, True, True, False]
