@@ -220,7 +220,8 @@ class LocalStore(Store):
         sources: list[Source | None] = []
         try:
             for request in requests:
-                sources.append(self._source(check_key(request.key), request.first, request.known))
+                first = None if request.or_handle else request.first  # every source here has a handle
+                sources.append(self._source(check_key(request.key), first, request.known))
         except BaseException:
             for source in sources:
                 if source is not None:
