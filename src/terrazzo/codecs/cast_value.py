@@ -21,7 +21,7 @@ from terrazzo.codecs.element import Element, element_of
 from terrazzo.codecs.rounding import ROUNDINGS, round_to_float, round_to_integer
 from terrazzo.errors import CodecError
 from terrazzo.metadata import DataType, data_type_from_json, resolve_data_type
-from terrazzo.metadata.data_types import NumpyTime
+from terrazzo.metadata.data_types import Float, NumpyTime
 from terrazzo.metadata.problems import describe, join, refuse
 
 __all__ = ["CastValue"]
@@ -173,6 +173,9 @@ def _cast_numbers(
     assert after is not None
     if source == target:
         return values.copy()
+    if isinstance(source, Float) and isinstance(target, Float):
+        if rounding == "nearest-even" or target.bits > source.bits:
+            return _as_the_machine_rounds(values, target, out_of_range)
     numbers = _plain(values, before)
     if after.kind == "float":
         return _to_float(values, numbers, target, rounding, out_of_range)
@@ -193,6 +196,18 @@ def _cast_numbers(
         clamped = np.where(outside, np.where(numbers < 0, wide(after.low), wide(after.high)), inside)
         return clamped.astype(target.numpy)
     return _wrapped(numbers, after).astype(target.numpy)
+
+
+def _as_the_machine_rounds(values: Array, target: Float, out_of_range: str | None) -> Array:
+    """IEEE 754 types to nearest-even: what numpy does in one step, and what overflows becomes infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        made = values.astype(target.numpy)
+    if out_of_range != "clamp":
+        outside = np.isinf(made) & np.isfinite(values)
+        if outside.any():
+            low, high = target.form.smallest, target.form.largest
+            raise CodecError(f"{_first(values, outside)} is not within {target}, which has {low:g} to {high:g}")
+    return made
 
 
 def _to_float(values: Array, numbers: Array, target: DataType, rounding: str, out_of_range: str | None) -> Array:
