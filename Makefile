@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop demo bench docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop demo bench instructions docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -38,7 +38,7 @@ rust: $(VENV)/.installed  ## the kernel's own tests
 unit: build  ## the Python tests
 	$(PY) -m pytest
 
-test: check unit rust interop  ## everything that has to hold before a change lands
+test: check unit rust instructions interop  ## everything that has to hold before a change lands
 
 wheel: $(VENV)/.installed  ## a wheel for this platform, any Python from 3.11, in build/wheels
 	rm -rf $(WHEELS)
@@ -55,6 +55,9 @@ demo: build  ## a real volume: write shards, look at them, read them back
 
 bench: wheel  ## measure beside the other libraries
 	tools/peers $(PEERS) $(WHEELS) bench/run.py
+
+instructions: $(VENV)/.installed  ## count the kernel's instructions, where this toolchain's counts are committed
+	$(PY) bench/instructions.py
 
 docs: build  ## run every example of the pages in docs/
 	$(PY) -m pytest tests/test_pages.py
