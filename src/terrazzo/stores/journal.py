@@ -307,10 +307,10 @@ def _redo(files: Files, file: int, opened: int) -> None:
     if not stat.S_ISREG(written.st_mode):
         return
     if lanes.are_lanes(opened):
-        for record in lanes.records(opened):
-            _redo_one(files, file, Journal.decode(record))
-        files.stamp(file)
-        files.sync(file)
+        redone = [_redo_one(files, file, Journal.decode(record)) for record in lanes.records(opened)]
+        if any(redone):
+            files.stamp(file)
+            files.sync(file)
         return
     if written.st_size > found.st_size + _MOST_BESIDE:
         return  # no journal of ours is that large; it is not read into memory to find out

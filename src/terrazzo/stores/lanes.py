@@ -42,7 +42,9 @@ def open_lane(files: Files, folder: int, name: str) -> tuple[int, int]:
             if lock_range(file, start, 1, wait=False):
                 if not os.pread(file, 1, start).strip(b"\0"):
                     return file, start
-                lock_range(file, start, 1, wait=False, free=True)  # a dead writer's: it has to be mended first
+                lock_range(
+                    file, start, 1, wait=False, free=True
+                )  # a dead writer's: it has to be mended first
         raise HeldError(f"{name!r}: {LANES} writers are at work in one object")
     except BaseException:
         os.close(file)

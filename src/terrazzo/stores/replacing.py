@@ -124,9 +124,10 @@ class FileHold(Hold):
         """Remove what lies beside the object, as its sole holder. What cannot be removed is left to the next one."""
         self.named = False
         files, folder = self.folders.files, self.folder.file
-        with suppress(OSError):
-            if not self.exclusive:
+        if not self.exclusive:
+            with suppress(OSError):
                 mend(files, folder, self.name)
+        with suppress(OSError):
             files.unlink(self.name + LOCK_SUFFIX, folder)
             if self.tag is None:
                 self.folders.prune(self.folder.path)

@@ -72,7 +72,9 @@ class Slots:
         found = os.fstat(file)
         appends, overwrites = checked_pieces(key, patch, found.st_size)
         if appends or not all(self._covers(start, memoryview(piece).nbytes) for start, piece in overwrites):
-            raise StoreError(f"{key!r}: only bytes that were claimed can be written by one of several writers")
+            raise StoreError(
+                f"{key!r}: only bytes that were claimed can be written by one of several writers"
+            )
         if not journal:
             for start, piece in overwrites:
                 write_all(files, file, start, piece)
@@ -88,7 +90,9 @@ class Slots:
             except BaseException:
                 lanes.clear(files, lane, start)
                 raise
-            old = [(place, read_exactly(file, place, memoryview(piece).nbytes)) for place, piece in overwrites]
+            old = [
+                (place, read_exactly(file, place, memoryview(piece).nbytes)) for place, piece in overwrites
+            ]
             try:
                 for place, piece in overwrites:
                     write_all(files, file, place, piece)
