@@ -74,6 +74,25 @@ pub fn run(decode: &Decode, mut rows: Vec<Row>, threads: usize) -> Vec<(usize, F
     failures
 }
 
+/// Several calls at once, each by one thread: for many small ones. Their outputs share no memory.
+pub fn run_many(decodes: &[(Decode, &[Row])], threads: usize) -> Vec<(usize, usize, Fault)> {
+    let failures = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    pool::run(threads.min(decodes.len()), &|| {
+        while let Some((job, (decode, rows))) = {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            decodes.get(job).map(|decode| (job, decode))
+        } {
+            for (row, fault) in run(decode, rows.to_vec(), 1) {
+                failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((job, row, fault));
+            }
+        }
+    });
+    let mut failures = failures.into_inner().unwrap_or_default();
+    failures.sort_by_key(|(job, row, _)| (*job, *row));
+    failures
+}
+
 /// Cuts sorted rows into batches of one source, bounded in rows and bytes, enough of them for all threads.
 fn batches(rows: &[Row], threads: usize) -> Vec<std::ops::Range<usize>> {
     let most = if threads == 1 { BATCH_ROWS } else { (rows.len() / (threads * 4)).clamp(1, BATCH_ROWS) };

@@ -30,7 +30,7 @@ use door::buffer::{Buffer, joined, tables};
 use door::{Cells, hold_sources, open_sources, source_index};
 use fault::Fault;
 use program::Place;
-use scatter::{Region, View};
+use scatter::{Placement, Region, View};
 use sink::Sink;
 use source::Source;
 use steps::Expect;
@@ -208,6 +208,55 @@ impl Pipe {
     }
 }
 
+/// One output of a batch: where its rows' elements go.
+struct Output {
+    buffer: Buffer,
+    view: View,
+    placement: Placement,
+}
+
+impl Output {
+    fn new(placement: &Bound<'_, PyTuple>, out: &Bound<'_, PyAny>) -> PyResult<Output> {
+        let buffer = Buffer::strided(out, true)?;
+        let view = buffer.view();
+        let placement = parse_placement(placement, &view)?;
+        Ok(Output { buffer, view, placement })
+    }
+
+    fn is_disjoint(&self) -> bool {
+        self.view.is_disjoint && self.placement.is_disjoint()
+    }
+
+    /// The rows of this output, every number in them checked.
+    fn rows(
+        &self,
+        rows: &Bound<'_, PyAny>,
+        programs: &[&program::Program],
+        sources: &[Source],
+    ) -> PyResult<Vec<decoding::Row>> {
+        for source in sources {
+            if let Source::Buffer(bytes) = source
+                && self.buffer.overlaps(bytes)
+            {
+                return Err(value_error("a source shares memory with the output"));
+            }
+        }
+        let checked = Checked::new(programs, &self.placement, &self.view)?;
+        let mut cells = Cells::new(self.placement.ncells());
+        let rows = tables::<5>(rows, "rows")?;
+        let mut parsed = Vec::with_capacity(rows.len());
+        for (number, &[source, offset, nbytes, program, cell]) in rows.iter().enumerate() {
+            let (program, cell) = checked.row(number, program, cell)?;
+            if !cells.is_new(cell) {
+                return Err(value_error(format!("row {number}: the cell {cell} is named twice")));
+            }
+            let source = source_index(number, source, sources.len())?;
+            parsed.push(decoding::Row { number, source, offset, nbytes, program, cell });
+        }
+        Ok(parsed)
+    }
+}
+
 /// Decodes rows of chunks and lays them into `out`; answers what failed.
 #[pyfunction]
 fn decode(
@@ -219,36 +268,62 @@ fn decode(
     out: &Bound<'_, PyAny>,
     threads: i64,
 ) -> PyResult<Vec<(usize, &'static str, String)>> {
-    let out = Buffer::strided(out, true)?;
-    let view = out.view();
     let programs: Vec<&program::Program> = programs.iter().map(|program| &program.inner).collect();
-    let placement = parse_placement(placement, &view)?;
     let held = hold_sources(&sources)?;
     let sources = open_sources(&held);
-    for source in &sources {
-        if let Source::Buffer(buffer) = source
-            && out.overlaps(buffer)
-        {
-            return Err(value_error("a source shares memory with the output"));
-        }
-    }
-    let checked = Checked::new(&programs, &placement, &view)?;
-    let mut cells = Cells::new(placement.ncells());
-    let rows = tables::<5>(rows, "rows")?;
-    let mut parsed = Vec::with_capacity(rows.len());
-    for (number, &[source, offset, nbytes, program, cell]) in rows.iter().enumerate() {
-        let (program, cell) = checked.row(number, program, cell)?;
-        if !cells.is_new(cell) {
-            return Err(value_error(format!("row {number}: the cell {cell} is named twice")));
-        }
-        let source = source_index(number, source, sources.len())?;
-        parsed.push(decoding::Row { number, source, offset, nbytes, program, cell });
-    }
-    let is_disjoint = view.is_disjoint && placement.is_disjoint();
-    let call =
-        decoding::Decode { programs: &programs, sources: &sources, placement: &placement, out: &view, is_disjoint };
-    let failures = apart(py, || decoding::run(&call, parsed, thread_count(threads)))?;
+    let output = Output::new(placement, out)?;
+    let rows = output.rows(rows, &programs, &sources)?;
+    let call = decoding::Decode {
+        programs: &programs,
+        sources: &sources,
+        placement: &output.placement,
+        out: &output.view,
+        is_disjoint: output.is_disjoint(),
+    };
+    let failures = apart(py, || decoding::run(&call, rows, thread_count(threads)))?;
     Ok(named(failures))
+}
+
+type Job<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Bound<'py, PyAny>);
+
+/// Decodes several outputs' rows at once, each output by one thread; answers what failed in which of them.
+#[pyfunction]
+fn decode_many<'py>(
+    py: Python<'py>,
+    programs: Vec<PyRef<'py, Program>>,
+    sources: Vec<Bound<'py, PyAny>>,
+    jobs: Vec<Job<'py>>,
+    threads: i64,
+) -> PyResult<Vec<(usize, usize, &'static str, String)>> {
+    let programs: Vec<&program::Program> = programs.iter().map(|program| &program.inner).collect();
+    let held = hold_sources(&sources)?;
+    let sources = open_sources(&held);
+    let mut outputs = Vec::with_capacity(jobs.len());
+    for (rows, placement, out) in &jobs {
+        let output = Output::new(placement, out)?;
+        let rows = output.rows(rows, &programs, &sources)?;
+        outputs.push((output, rows));
+    }
+    let mut spans: Vec<_> = outputs.iter().map(|(output, _)| output.buffer.span()).filter(|s| !s.is_empty()).collect();
+    spans.sort_by_key(|span| span.start);
+    if spans.windows(2).any(|pair| pair[1].start < pair[0].end) {
+        return Err(value_error("two outputs share memory"));
+    }
+    let decodes: Vec<_> = outputs
+        .iter()
+        .map(|(output, rows)| {
+            let call = decoding::Decode {
+                programs: &programs,
+                sources: &sources,
+                placement: &output.placement,
+                out: &output.view,
+                is_disjoint: output.is_disjoint(),
+            };
+            (call, rows.as_slice())
+        })
+        .collect();
+    let failures = apart(py, || decoding::run_many(&decodes, thread_count(threads)))?;
+    Ok(failures.into_iter().map(|(job, row, fault)| (job, row, fault.kind.name(), fault.text)).collect())
 }
 
 type Encoded<'py> =
@@ -355,6 +430,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Program>()?;
     module.add_class::<Pipe>()?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_many, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(threads_alive, module)?)

@@ -35,7 +35,7 @@ twice in `decode`) are a ValueError before anything is read. Bytes that are wron
 from collections.abc import Sequence
 from typing import Final, Literal, final
 
-__all__ = ["MISSING", "KernelFault", "Pipe", "Program", "crc32c", "decode", "encode", "threads_alive"]
+__all__ = ["MISSING", "KernelFault", "Pipe", "Program", "crc32c", "decode", "decode_many", "encode", "threads_alive"]
 
 Placement = tuple[object, ...]
 Kind = Literal["range", "checksum", "codec", "io", "memory"]
@@ -93,6 +93,14 @@ def decode(
 
     Rows may come in any order. Raw chunks (only `bytes`) are read in part where the selection touches a part.
     """
+
+def decode_many(
+    programs: Sequence[Program],
+    sources: Sequence[object],
+    jobs: Sequence[tuple[object, Placement, object]],  # rows, placement, out, each as in `decode`
+    threads: int,
+) -> list[tuple[int, int, Kind, str]]:  # job, row, kind, sentence
+    """Decodes into several outputs at once, each by one thread; outputs share no memory."""
 
 def encode(
     programs: Sequence[Program],

@@ -222,3 +222,39 @@ def test_strings_and_bytes_of_any_length() -> None:
     array[1:3] = ["x" * 1000, ""]
     words[1:3] = ["x" * 1000, ""]
     assert array[::-1].tolist() == words[::-1].tolist()
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_many_selections_at_once_equal_single_reads(data: st.DataObject) -> None:
+    case = data.draw(cases())
+    array, model = make(case, MemoryStore())
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    array[...] = model[...] = values(rng, case.shape, case.dtype)
+    places = [data.draw(basic(case.shape, steps=True)) for _ in range(data.draw(st.integers(0, 6)))]
+    for got, place in zip(array.read_many(places), places, strict=True):
+        np.testing.assert_array_equal(got, model[place])
+        assert np.shape(got) == np.shape(model[place])
+
+
+@pytest.mark.parametrize("edges", [[[3, 4, 3], [5, 5]], [[3, 4, 3], 5]])
+def test_many_selections_of_irregular_chunks(edges: list[Any]) -> None:
+    model = np.arange(100).reshape(10, 10)
+    array = terrazzo.create_array(MemoryStore(), data=model, chunks=edges)
+    places = [np.s_[i : i + 4, j] for i in range(8) for j in range(10)]
+    for got, place in zip(array.read_many(places), places, strict=True):
+        np.testing.assert_array_equal(got, model[place])
+
+
+def test_many_selections_fill_the_given_arrays() -> None:
+    model = np.arange(64).reshape(8, 8)
+    array = terrazzo.create_array(MemoryStore(), data=model, chunks=(2, 2), shards=(4, 4))
+    outs = [np.zeros((2, 8), model.dtype), np.zeros((8, 3), model.dtype)]
+    found = array.read_many([np.s_[1:3], np.s_[:, 2:5]], out=outs)
+    assert found[0] is outs[0]
+    np.testing.assert_array_equal(outs[0], model[1:3])
+    np.testing.assert_array_equal(outs[1], model[:, 2:5])
+    with pytest.raises(ValueError, match="2 selections were given, and 1 arrays"):
+        array.read_many([np.s_[0], np.s_[1]], out=[outs[0]])
+    with pytest.raises(ValueError, match="share memory"):
+        array.read_many([np.s_[1:3], np.s_[3:5]], out=[outs[0], outs[0]])

@@ -74,11 +74,11 @@ impl Buffer {
         View::new(self.inner.buf.cast(), itemsize, shape, dimensions(self.inner.strides))
     }
 
-    /// Whether any byte between the array's first and last is one of `bytes`.
-    pub fn overlaps(&self, bytes: &[u8]) -> bool {
+    /// The addresses from the array's first byte to past its last; empty for an array without elements.
+    pub fn span(&self) -> std::ops::Range<isize> {
         let view = self.view();
-        if bytes.is_empty() || view.shape.contains(&0) {
-            return false;
+        if view.shape.contains(&0) {
+            return 0..0;
         }
         let (mut low, mut high) = (view.start as isize, view.start as isize + view.itemsize as isize);
         for (&extent, &stride) in view.shape.iter().zip(&view.strides) {
@@ -86,8 +86,14 @@ impl Buffer {
             low += reach.min(0);
             high += reach.max(0);
         }
+        low..high
+    }
+
+    /// Whether any byte between the array's first and last is one of `bytes`.
+    pub fn overlaps(&self, bytes: &[u8]) -> bool {
+        let span = self.span();
         let start = bytes.as_ptr() as isize;
-        start < high && low < start + bytes.len() as isize
+        !bytes.is_empty() && start < span.end && span.start < start + bytes.len() as isize
     }
 }
 

@@ -27,6 +27,9 @@ __all__ = ["Job", "bytes_of", "decode", "place", "raise_failures"]
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
 
+#: up to so many rows, a selection among others is decoded by one thread
+SMALL_ROWS = 256
+
 
 @dataclass(slots=True, eq=False)
 class Job:
@@ -48,10 +51,39 @@ def decode(layout: Layout, jobs: Sequence[Job], objects: Objects, options: Optio
     handles = [b"" if source is None else _handle_of(source) for source in objects.sources]
     lacking = [number for number, handle in enumerate(handles) if handle is None]
     if not lacking:
+        if len(jobs) > 1 and (programs := layout.programs(layout.chains(objects.outers)[0])) is not None:
+            yield from _decode_jobs(layout, objects, jobs, programs, handles, options)
+            return
         for job in jobs:
             yield from _decode_rows(layout, objects, job, job.rows, handles, options)
         return
     yield from _fetch_and_decode(layout, jobs, objects, handles, lacking, options)
+
+
+def _decode_jobs(
+    layout: Layout,
+    objects: Objects,
+    jobs: Sequence[Job],
+    programs: Sequence[_kernel.Program],
+    handles: Sequence[Any],
+    options: Options,
+) -> Flow:
+    """Small jobs, each by one thread, in one kernel call; those with many rows one after the other, by all threads."""
+    small = [job for job in jobs if len(job.rows) <= SMALL_ROWS]
+    for job in jobs:
+        if len(job.rows) > SMALL_ROWS:
+            yield from _decode_rows(layout, objects, job, job.rows, handles, options)
+    work = [(job.rows, job.window.placement(), _raw(job.out)) for job in small]
+    failures = yield Working(partial(_kernel.decode_many, programs, handles, work, options.threads))
+    if failures:
+        at = failures[0][0]
+        found = [(row, kind, text) for number, row, kind, text in failures if number == at]
+        raise_failures(layout, objects.names, objects.counts, small[at].number, small[at].window.inner, found)
+
+
+def _raw(out: Array) -> Array:
+    """The same memory, as elements that every buffer can tell."""
+    return out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
 
 
 def _handle_of(source: Source) -> Any:
@@ -120,13 +152,12 @@ def _decode_rows(
     options: Options,
     picked: Array | None = None,
 ) -> Flow:
-    chains, _ = layout.chains(job.window.outers)
+    chains, _ = layout.chains(objects.outers)
     programs = layout.programs(chains)
     if programs is None:
         yield Working(partial(_decode_in_python, layout, objects, job, rows, handles, picked))
         return
-    out = job.out
-    target = out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
+    target = _raw(job.out)
     handles = [b"" if handle is None else handle for handle in handles]
     failures = yield Working(
         partial(_kernel.decode, programs, handles, rows, job.window.placement(), target, options.threads)
@@ -146,7 +177,7 @@ def _decode_in_python(
     picked: Array | None,
 ) -> None:
     """For chains that the kernel does not know: one chunk after the other."""
-    chains, _ = layout.chains(job.window.outers)
+    chains, _ = layout.chains(objects.outers)
     for k, (number, offset, nbytes, program, _) in enumerate(rows.tolist()):
         row = k if picked is None else int(picked[k])
         target = job.window.out_selection(row)

@@ -42,11 +42,12 @@ MISSING = -1
 
 @dataclass(slots=True, eq=False)
 class Objects:
-    """Stored objects, each held at one version: their keys, inner chunks per dimension, sources and index entries.
+    """Stored objects, each held at one version: their grid indices, keys, inner chunks per dimension, sources, entries.
 
     sources, entries: None for an object that is not stored; entries are empty for a plain array.
     """
 
+    outers: Array
     names: Sequence[str]
     counts: Sequence[tuple[int, ...]]
     sources: list[Source | None]
@@ -92,12 +93,12 @@ def open_objects(
         sources = yield Opening([Open(name, ALL, or_handle=True) for name in names])
         if seen is not None:
             seen += [None if source is None else source.tag for source in sources]
-        return Objects(names, counts, sources, [])
+        return Objects(outers, names, counts, sources, [])
     requests = []
     for name, count in zip(names, counts, strict=True):
         known = None if fresh else cache.get(name)
         requests.append(Open(name, first_range(sharding, count), None if known is None else known.tag))
-    found = Objects(names, counts, (yield Opening(requests)), [])
+    found = Objects(outers, names, counts, (yield Opening(requests)), [])
     if seen is not None:
         seen += [None if source is None else source.tag for source in found.sources]
     try:
@@ -120,8 +121,8 @@ def open_objects(
 def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> Array:
     """The kernel's rows of a window: source, offset, nbytes, program, cell. number: the object of each row."""
     rows = np.empty((len(number), 5), np.int64)
-    _, which = layout.chains(window.outers)
-    rows[:, 3] = 0 if which is None else which[window.shard_number]
+    _, which = layout.chains(objects.outers)
+    rows[:, 3] = 0 if which is None else which[number]
     rows[:, 4] = window.cell
     if layout.sharding is None:
         sizes = np.array([MISSING if s is None else size_of(s) for s in objects.sources], np.int64)
