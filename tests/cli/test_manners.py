@@ -28,7 +28,7 @@ def test_help_and_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert "usage: terrazzo" in capsys.readouterr().err
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    for verb in ("info", "tree", "ls", "cat", "import", "copy", "check"):
+    for verb in ("info", "tree", "ls", "cat", "import", "copy", "check", "map"):
         assert f"\n    {verb} " in out
         assert main([verb, "--help"]) == 0
         assert "--json" in capsys.readouterr().out

@@ -227,7 +227,7 @@ def test_import(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "10",
         "--verify",
     )
-    assert (code, out, err) == (0, "x.zarr: 10 × 10 float64\n", "")
+    assert (code, out, err) == (0, "x.zarr/new/a: 10 × 10 float64\n", "")
     array = open_node("x.zarr/new/a", mode="r")
     assert isinstance(array, Array)
     assert array.chunks == (5, 5) and array.shards == (10, 10)
@@ -294,3 +294,19 @@ def test_check(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
         *("nbytes", "dead_nbytes", "problems", "problems_left_out"),
     ]
     assert "the time was over" in run(capsys, "check", "x.zarr", "--max-seconds", "0")[1]
+
+
+# map
+
+
+def test_map(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "map", "x.zarr/deep/grid", "1,1")
+    assert code == 0 and out.startswith("c/1/1\n")
+    assert "6 of 6 inner chunks, 1.2 kB of 1.3 kB; dead space 0 B (0%); index 100 B at the end" in out
+    found = run_json(capsys, "map", "x.zarr/deep/grid")
+    assert found["key"] == "c/0/0" and len(found["entries"]) == 6 and found["nbytes"] == 1324
+    assert run(capsys, "map", "x.zarr/deep/grid", "--svg", "a.svg", "--colour", "ratio")[:2] == (0, "")
+    assert Path("a.svg").read_text().startswith("<svg")
+    assert run(capsys, "map", "x.zarr/line")[0] == 2
+    assert run(capsys, "map", "x.zarr/deep/grid", "7,7")[0] == 2
+    assert run(capsys, "map", "x.zarr/deep/grid", "a")[0] == 2

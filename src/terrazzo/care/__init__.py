@@ -8,5 +8,6 @@ from __future__ import annotations
 from terrazzo.care.check import check
 from terrazzo.care.copy import copy
 from terrazzo.care.report import KINDS, Problem, Report
+from terrazzo.care.shard_map import ShardMap, shard_map
 
-__all__ = ["KINDS", "Problem", "Report", "check", "copy"]
+__all__ = ["KINDS", "Problem", "Report", "ShardMap", "check", "copy", "shard_map"]

@@ -29,5 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(array_json(node, url) if isinstance(node, Array) else {"kind": "group", "url": url})
     elif not arguments.quiet:
         kind = "array" if isinstance(node, Array) else "group"
-        print_lines(f"{printable(arguments.destination)}: {kind} copied")
+        place = arguments.destination + (f"/{arguments.name}" if arguments.name else "")
+        print_lines(f"{printable(place)}: {kind} copied")
     return 0

@@ -37,5 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(array_json(array, arguments.destination))
     elif not arguments.quiet:
         shape = " × ".join(f"{n:,}" for n in array.shape) or "scalar"
-        print_lines(f"{printable(arguments.destination)}: {shape} {array.metadata.data_type}")
+        place = arguments.destination + (f"/{arguments.name}" if arguments.name else "")
+        print_lines(f"{printable(place)}: {shape} {array.metadata.data_type}")
     return 0

@@ -15,10 +15,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from terrazzo.cli import cat, check, copy, import_file, ls, show, tree
+from terrazzo.cli import cat, check, copy, import_file, ls, map, show, tree
 from terrazzo.cli.output import print_json
 from terrazzo.drawing import printable
 from terrazzo.errors import (
+    ChunkNotFoundError,
     CodecError,
     ContainsNodeError,
     LimitError,
@@ -31,7 +32,7 @@ from terrazzo.errors import (
 
 __all__ = ["EXIT_CODES", "main"]
 
-VERBS = (show, tree, ls, cat, import_file, copy, check)
+VERBS = (show, tree, ls, cat, import_file, copy, check, map)
 
 #: what each exit code means, for the help and the docs
 EXIT_CODES = {
@@ -94,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Look at, copy, import and check Zarr arrays with shards.",
         epilog=f"exit codes: {codes}",
     )
-    parser.add_argument("--version", action="version", version=f"terrazzo {_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print JSON with stable keys")
     shared.add_argument("-q", "--quiet", action="store_true", help="no progress, no warnings")
@@ -108,13 +109,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        # asked of the installed package, which takes longer than most verbs: only where it is wanted
+        from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        return version("terrazzo")
-    except PackageNotFoundError:
-        return "(not installed)"
+        try:
+            found = version("terrazzo")
+        except PackageNotFoundError:
+            found = "(not installed)"
+        print(f"terrazzo {found}")
+        parser.exit()
 
 
 def _warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -153,6 +158,8 @@ def _meaning(error: Exception, arguments: argparse.Namespace) -> tuple[int, str]
                 if "overwrite" in arguments
                 else "",
             )
+        case ChunkNotFoundError():
+            return 3, ""
         case CodecError() | ShardError():
             return 4, "`terrazzo check --verify-data` lists everything that is wrong"
         case MetadataError() | LimitError():
