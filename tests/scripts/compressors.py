@@ -13,7 +13,9 @@ for name, compressors in {
     "none": None,
     "document": {"name": "zstd", "configuration": {"level": 1, "checksum": True}},
 }.items():
-    z = zarr.create_array(f"{name}.zarr", shape=values.shape, dtype="i4", chunks=(50, 50), compressors=compressors)
+    z = zarr.create_array(
+        f"{name}.zarr", shape=values.shape, dtype="i4", chunks=(50, 50), compressors=compressors
+    )
     z[:] = values
     np.testing.assert_array_equal(zarr.open_array(f"{name}.zarr", mode="r")[:], values)
     print(name, z.compressors, z.nbytes_stored())

@@ -4,7 +4,9 @@ import numpy as np
 
 import terrazzo as zarr
 
-source = zarr.create_array("source.zarr", data=np.arange(400).reshape(20, 20), chunks=(5, 5), attributes={"a": 1})
+source = zarr.create_array(
+    "source.zarr", data=np.arange(400).reshape(20, 20), chunks=(5, 5), attributes={"a": 1}
+)
 same = zarr.from_array("same.zarr", data=source)
 assert same.chunks == (5, 5) and same.attrs["a"] == 1
 np.testing.assert_array_equal(same[:], source[:])

@@ -4,7 +4,9 @@ import numpy as np
 
 import terrazzo as zarr
 
-z = zarr.create_array("grow.zarr", shape=(100, 10), dtype="i4", chunks=(30, 10), shards=(60, 10), fill_value=-1)
+z = zarr.create_array(
+    "grow.zarr", shape=(100, 10), dtype="i4", chunks=(30, 10), shards=(60, 10), fill_value=-1
+)
 z[:] = 7
 z.resize((150, 10))
 assert z.shape == (150, 10)

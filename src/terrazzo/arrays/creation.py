@@ -71,6 +71,8 @@ def array_metadata(
 
     codecs: all codecs of the stored chunk, literally; the four arguments that name them singly must then be left alone.
     """
+    if index_location not in ("start", "end"):
+        raise ValueError(f"index_location is {index_location!r}; 'end' and 'start' are allowed")
     shape = extents(shape)
     data_type = resolve_data_type(dtype)
     grid, inner = _grid(shape, data_type.itemsize or STRING_NBYTES, chunks, shards)
@@ -87,8 +89,6 @@ def array_metadata(
         chain = _chain(data_type, filters, serializer, compressors)
         if inner is not None:
             chain = [ShardingCodec(inner, tuple(chain), index_location=index_location)]
-    if index_location not in ("start", "end"):
-        raise ValueError(f"index_location is {index_location!r}; 'end' and 'start' are allowed")
     fill = (
         data_type.default_fill()
         if fill_value is DEFAULT or fill_value is None
