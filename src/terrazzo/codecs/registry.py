@@ -7,7 +7,6 @@ Specification: Zarr core 3.0, "Codecs"; names as registered in zarr-extensions.
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -39,7 +38,7 @@ def register_codec(codec: type[C], *, aliases: tuple[str, ...] = ()) -> type[C]:
     A later class of the same name takes the place of the earlier one.
     """
     name = getattr(codec, "name", None)
-    if not (inspect.isclass(codec) and issubclass(codec, Codec)) or not isinstance(name, str) or not name:
+    if not (isinstance(codec, type) and issubclass(codec, Codec)) or not isinstance(name, str) or not name:
         raise TypeError(f"{codec!r} is no codec: it must be a class with a `name`, made from one of the codec kinds")
     _codecs[name] = codec
     for alias in aliases:
@@ -90,9 +89,11 @@ def codec_from_string(text: str, path: str = "") -> Codec:
     try:
         return found(**arguments)
     except TypeError:
+        from inspect import signature  # slow to import, and seldom needed
+
         lacking = [
             argument.name
-            for argument in inspect.signature(found).parameters.values()
+            for argument in signature(found).parameters.values()
             if argument.default is argument.empty and argument.name not in arguments
         ]
         if not lacking:
@@ -115,10 +116,10 @@ def codec_from(value: object, path: str = "") -> Codec:
             return _from_numcodecs(dict(value), path)
         return codec_from_extension(Extension.from_json(dict(value), path, ignorable=True), path)
     to_dict = getattr(value, "to_dict", None)
-    if callable(to_dict) and not inspect.isclass(value):
+    if callable(to_dict) and not isinstance(value, type):
         return codec_from_extension(Extension.from_json(_plain(to_dict()), path, ignorable=True), path)
     get_config = getattr(value, "get_config", None)
-    if callable(get_config) and not inspect.isclass(value):
+    if callable(get_config) and not isinstance(value, type):
         return _from_numcodecs(get_config(), path)
     raise TypeError(
         f"{path + ': ' if path else ''}{value!r} is no codec: use a codec object, a string such as 'zstd:5', "

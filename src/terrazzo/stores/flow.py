@@ -9,7 +9,6 @@ A request is a small frozen value with `perform(store)`. An exception of the sto
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -273,6 +272,8 @@ async def run_async(flow: Flow[T], store: Store) -> T:
 async def _patiently(request: Holding | Claiming, store: Store) -> Any:
     """Threads that wait for a hold could use up all threads, so that its holder finds none to commit in: ask again
     instead of waiting. All or none, so nothing is held meanwhile."""
+    import asyncio  # here, because it takes longer to import than all of this library
+
     loop = asyncio.get_running_loop()
     deadline = None if request.timeout is None else loop.time() + request.timeout
     pause = 0.001
@@ -289,6 +290,8 @@ async def _patiently(request: Holding | Claiming, store: Store) -> Any:
 
 
 async def _in_thread(request: Request, function: Callable[..., Any], *arguments: Any) -> Any:
+    import asyncio
+
     work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
     try:
         return await asyncio.shield(work)

@@ -6,7 +6,6 @@ Specification: Zarr core 3.0, "Storage transformers".
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -55,7 +54,7 @@ _known: dict[str, type[Transformer]] = {}
 def register_transformer(transformer: type[T]) -> type[T]:
     """Make a storage transformer known by its name; also a decorator. A later class of a name replaces the earlier."""
     name = getattr(transformer, "name", None)
-    if not (inspect.isclass(transformer) and issubclass(transformer, Transformer)) or not isinstance(
+    if not (isinstance(transformer, type) and issubclass(transformer, Transformer)) or not isinstance(
         name, str
     ):
         raise TypeError(
