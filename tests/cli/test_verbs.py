@@ -254,6 +254,9 @@ def test_copy(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(capsys, "copy", "x.zarr/deep/grid", "g.zarr", "--index-location", "start", "--verify")
     assert found["codecs"][0]["configuration"]["index_location"] == "start"
     assert run(capsys, "copy", "x.zarr", "x.zarr/deep/copy")[0] == 2
+    assert run(capsys, "copy", "x.zarr", "x.zip", "--quiet")[0] == 0
+    assert run(capsys, "check", "x.zip", "--verify-data")[0] == 0
+    assert run(capsys, "tree", "x.zip")[1] == run(capsys, "tree", "x.zarr")[1]
     assert run(capsys, "copy", "nothing", "n.zarr")[0] == 3
     code, _, err = run(capsys, "copy", "x.zarr/line", "c.zarr", "--compressors", "nosuch")
     assert code == 2 and "nosuch" in err and not Path("c.zarr").exists()

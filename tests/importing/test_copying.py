@@ -114,3 +114,17 @@ def test_an_open_source_stays_open(tmp_path: Path) -> None:
     with open_source(tmp_path / "a.npy") as source:
         import_array(source, None)
         assert source.read((slice(1, 2),)).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "stated, kept",
+    [(-1.0, -1), (np.nan, None), (1e10, None), (0.5, None), ("text", None), (np.int64(7), 7), (None, None)],
+)
+def test_fill_values_that_the_type_cannot_hold_are_left_out(stated: Any, kept: Any) -> None:
+    class Integers(Counted):
+        def __init__(self) -> None:
+            Imported.__init__(self, "integers", (3,), "i2", fill_value=stated)
+            self.asked = []
+
+    assert Integers().fill_value == kept
+    assert import_array(Integers(), None).fill_value == (kept or 0)

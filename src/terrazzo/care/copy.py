@@ -55,8 +55,8 @@ def copy(
 
     At most `memory` bytes of values are held twice (by default the setting of that name), and one shard at least.
     verify: every block is read back and compared, bit for bit. progress: counts bytes of values. source_options,
-    storage_options: for the URLs of the source and of the destination. When it returns the copy is durable; after an
-    error or an interrupt a part of it is there, and `overwrite=True` starts again.
+    storage_options: for the URLs of the source and of the destination. When it returns the copy is durable (in an
+    archive once its store is closed); after an error a part of it is there, and `overwrite=True` starts again.
 
     Raises NodeNotFoundError, ContainsNodeError, ValueError where one place lies in the other, StoreError where a copy
     reads back otherwise. Consolidated metadata are left out: consolidate the copy. Keys that belong to no node stay.

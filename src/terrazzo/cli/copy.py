@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     node = copy(arguments.source, arguments.destination, **making(arguments))
+    node.store.close()  # an archive appears when it is closed
     if arguments.json:
         url = arguments.destination
         print_json(array_json(node, url) if isinstance(node, Array) else {"kind": "group", "url": url})

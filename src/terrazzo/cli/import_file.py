@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         format=arguments.format,
         **making(arguments),
     )
+    array.store.close()  # an archive appears when it is closed
     if arguments.json:
         print_json(array_json(array, arguments.destination))
     elif not arguments.quiet:

@@ -55,8 +55,8 @@ def import_array(
     fill_value and dimension_names go before those of the file.
 
     Blocks of whole shards are copied, as many as fit into `memory` bytes (by default the setting of that name) and one
-    at least. verify: every block is read back. progress: counts bytes. When it returns the array is durable; after an
-    error or an interrupt a part of it is there, and `overwrite=True` starts again.
+    at least. verify: every block is read back. progress: counts bytes. When it returns the array is durable (in
+    an archive once its store is closed); after an error a part of it is there, and `overwrite=True` starts again.
     """
     options = options_from(None)
     with (

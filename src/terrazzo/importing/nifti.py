@@ -1,4 +1,4 @@
-"""NIfTI: a volume with its place in space, mapped from .nii and unpacked once from .nii.gz.
+"""NIfTI: a volume with its place in space, read from .nii and unpacked once from .nii.gz.
 
 What it does not do: apply the slope and the intercept, or turn axes. Values are those of the file, as index (x, y, z,
 …) into the array; scale and affine are in the attributes.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo.errors import SourceError
-from terrazzo.importing.source import Imported, json_attributes, need, plain
+from terrazzo.importing.source import Imported, json_attributes, mapped, need, plain
 
 __all__ = ["Nifti", "open_file"]
 
@@ -51,28 +51,27 @@ class Nifti(Imported):
         for extent in shape:
             nbytes *= extent
         self._file, start = _unpacked(path, offset, nbytes)
-        values: np.ndarray[Any, Any] = (
-            np.memmap(self._file, dtype, "r", start, shape, "F") if nbytes else np.empty(shape, dtype, "F")
-        )
         names: list[str | None] = [*"xyzt"[: len(shape)], *[None] * (len(shape) - 4)]
+        self._place = dtype, start, shape
         if dtype.names is not None:  # RGB and RGBA: one byte each
-            channels = len(dtype.names)
-            values = values[..., None].view(np.uint8).reshape(*shape, channels)
+            shape, dtype = (*shape, len(dtype.names)), np.dtype(np.uint8)
             names.append("channel")
         super().__init__(
             path,
-            values.shape,
-            values.dtype,
+            shape,
+            dtype,
             dimension_names=names,
             attributes=_attributes(image, slope, intercept),
         )
-        self._values = values
 
     def read(self, selection: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        return np.array(self._values[selection], dtype=self.dtype, order="C")
+        dtype, start, shape = self._place
+        values = mapped(self._file, dtype, start, shape, "F", selection[: len(shape)])
+        if dtype.names is None:
+            return values
+        return values[..., None].view(np.uint8)[..., selection[-1]]
 
     def close(self) -> None:
-        self._values = np.empty((0,) * len(self.shape), self.dtype)
         self._file.close()
 
 

@@ -1,4 +1,4 @@
-"""npy: numpy's own file of one array, mapped into memory and read where it is touched.
+"""npy: numpy's own file of one array, read where it is touched.
 
 What it does not do: unpickle. A file of Python objects is refused, whatever it claims to be.
 Specification: numpy.lib.format.
@@ -6,12 +6,12 @@ Specification: numpy.lib.format.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from terrazzo.errors import SourceError
-from terrazzo.importing.source import Imported
+from terrazzo.importing.source import Imported, mapped
 
 __all__ = ["Npy", "open_file"]
 
@@ -52,15 +52,9 @@ class Npy(Imported):
                 "it was cut short"
             )
         super().__init__(path, shape, dtype)
-        # numpy cannot map nothing
-        self._values: np.ndarray[Any, Any] = (
-            np.memmap(path, dtype, "r", start, tuple(shape), "F" if fortran else "C")
-            if count * dtype.itemsize
-            else np.empty(shape, dtype)
-        )
+        order: Literal["C", "F"] = "F" if fortran else "C"
+        self._place = dtype, start, order
 
     def read(self, selection: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        return np.array(self._values[selection], dtype=self.dtype, order="C")
-
-    def close(self) -> None:
-        self._values = np.empty((0,) * len(self.shape), self.dtype)
+        dtype, start, order = self._place
+        return mapped(self.path, dtype, start, self.shape, order, selection)

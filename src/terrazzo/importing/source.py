@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
-__all__ = ["Imported", "fill_attribute", "json_attributes", "need", "plain"]
+__all__ = ["Imported", "fill_attribute", "json_attributes", "mapped", "need", "plain"]
 
 Array = np.ndarray[Any, Any]
 
@@ -24,8 +25,8 @@ class Imported(ABC):
     """An array inside a file, open until `close`.
 
     path: of the file. variable: which of the arrays in it; None where it holds one. shape, dtype (native byte order),
-    dimension_names, attributes (plain values that JSON can hold), fill_value (None where the file states none),
-    chunks: the shape of the pieces the file is stored in, None where it is one piece.
+    dimension_names, attributes (plain values that JSON can hold), fill_value (None where the file states none that
+    the data type can hold), chunks: the shape of the pieces the file is stored in, None where it is one piece.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Imported(ABC):
         self.dtype = found if found.kind in "TO" else found.newbyteorder("=")
         self.dimension_names = None if dimension_names is None else tuple(dimension_names)
         self.attributes = dict(attributes or {})
-        self.fill_value = fill_value
+        self.fill_value = _fitting(fill_value, self.dtype)
         self.chunks = None if chunks is None else tuple(max(1, int(extent)) for extent in chunks)
 
     @abstractmethod
@@ -66,6 +67,41 @@ class Imported(ABC):
     def __repr__(self) -> str:
         variable = f" {self.variable!r}" if self.variable is not None else ""
         return f"<{type(self).__name__}{variable} {self.shape} {self.dtype} in {self.path!r}>"
+
+
+def mapped(
+    file: Any,
+    dtype: np.dtype[Any],
+    offset: int,
+    shape: Sequence[int],
+    order: Literal["C", "F"],
+    selection: Any,
+) -> Array:
+    """A selection of an array that lies in a file in one piece, in C order and native bytes.
+
+    The mapping lasts for this call: pages of one that stays count as memory of the process until it ends.
+    """
+    native = dtype.newbyteorder("=")
+    if dtype.itemsize == 0 or 0 in shape:  # nothing cannot be mapped
+        return np.array(np.empty(shape, native)[selection])
+    return np.array(
+        np.memmap(file, dtype, "r", offset, tuple(shape), order)[selection], dtype=native, order="C"
+    )
+
+
+def _fitting(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """The fill value as the data type holds it; None where it cannot (files state NaN for integers)."""
+    if fill is None:
+        return None
+    try:
+        given = np.asarray(fill)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a cast of NaN is what is being found out
+            cast = given.astype(dtype)
+        same = bool(((cast == given) | ((cast != cast) & (given != given))).all())
+    except (TypeError, ValueError):
+        return None
+    return cast[()] if same else None
 
 
 def need(module: str, package: str, extra: str, words: str) -> Any:

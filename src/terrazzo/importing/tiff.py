@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo.errors import SourceError
-from terrazzo.importing.source import Imported, need
+from terrazzo.importing.source import Imported, mapped, need
 
 __all__ = ["Tiff", "open_file"]
 
@@ -58,7 +58,7 @@ class Tiff(Imported):
                 fill_value=page.nodata if page.nodata else None,
                 chunks=chunks,
             )
-            self._mapped = self._map()
+            self._whole = self._piece()
         except SourceError:
             self._file.close()
             raise
@@ -84,17 +84,16 @@ class Tiff(Imported):
             raise SourceError(f"{path!r}: series {number} has {len(levels)} levels; there is no {level}")
         return levels[int(level or 0)]
 
-    def _map(self) -> np.ndarray[Any, Any] | None:
-        """The whole series as one mapping, where it lies in the file in one uncompressed piece."""
+    def _piece(self) -> tuple[np.dtype[Any], int] | None:
+        """Type and offset of the whole series, where it lies in the file in one uncompressed piece."""
         offset = self._series.dataoffset
         if offset is None or not self._series.size:
             return None
-        stored = self._series.dtype.newbyteorder(self._file.byteorder)
-        return np.memmap(self.path, stored, "r", offset, self.shape, "C")
+        return self._series.dtype.newbyteorder(self._file.byteorder), int(offset)
 
     def read(self, selection: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        if self._mapped is not None:
-            return np.array(self._mapped[selection], dtype=self.dtype, order="C")
+        if self._whole is not None:
+            return mapped(self.path, *self._whole, self.shape, "C", selection)
         shape = tuple(s.stop - s.start for s in selection)
         out = np.empty(shape, self.dtype)
         if not out.size:
@@ -150,7 +149,6 @@ class Tiff(Imported):
             target[to] = values[of]
 
     def close(self) -> None:
-        self._mapped = None
         self._file.close()
 
 
