@@ -49,7 +49,10 @@ ROOMS: dict[str, set[str]] = {
         *("writer", "inventory", "write", "read", "index", "strategy", "layout", "indexing", "transformers"),
         *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing", "config"),
     },
-    "groups": {"arrays", "layout", "strategy", "metadata", "transformers", "stores", "drawing", "config"},
+    "groups": {
+        *("arrays", "layout", "strategy", "metadata", "transformers", "stores"),
+        *("drawing", "config", "progress"),
+    },
 }
 #: these stand on groups and arrays and all that those stand on, but not on one another
 UPPER = ("care", "importing", "containers", "gridding", "adapters", "serve")

@@ -146,7 +146,9 @@ def test_they_are_written_as_zarr_python_does() -> None:
     assert found["metadata"]["a"]["consolidated_metadata"]["metadata"] == {}
     assert found["metadata"]["a/x"]["shape"] == [4]
     below = terrazzo.open_group(root.store, path="a", mode="r")
-    assert below.metadata.consolidated is not None and paths(below) == ["deep", "x", "deep/y"]
+    assert below.metadata.consolidated_metadata is below.metadata.consolidated is not None and paths(
+        below
+    ) == ["deep", "x", "deep/y"]
 
 
 def test_attributes_change_without_losing_them() -> None:

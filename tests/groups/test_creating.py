@@ -17,6 +17,7 @@ import terrazzo
 from terrazzo.errors import (
     ContainsArrayError,
     ContainsGroupError,
+    ContainsNodeError,
     NodeTypeValidationError,
     UnsupportedError,
 )
@@ -197,7 +198,11 @@ def test_values_that_are_not_in_memory_come_in_pieces() -> None:
             return np.arange(40, dtype="i4").reshape(10, 4)[region]
 
     lazy = Lazy()
-    array = terrazzo.from_array(None, data=lazy, chunks=(2, 2), shards=(4, 4))
+    seen: list[tuple[int, int]] = []
+    array = terrazzo.from_array(
+        None, data=lazy, chunks=(2, 2), shards=(4, 4), progress=lambda *told: seen.append(told)
+    )
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert len(lazy.asked) == 3 and array[9].tolist() == [36, 37, 38, 39]
 
 
@@ -323,3 +328,23 @@ def test_of_two_processes_one_wins(tmp_path: Path) -> None:
         process.stdin.write("g")
         process.stdin.flush()
     assert sorted(process.communicate()[0].strip() for process in running) == ["told", "told", "won"]
+
+
+# what a crash left behind
+
+
+def test_chunks_without_a_document_are_not_taken_for_values(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "left.zarr")
+    terrazzo.create_array(store, name="x", shape=6, dtype="i4", chunks=2)[:] = 1
+    store.erase("x/zarr.json")
+    for make in (
+        lambda: terrazzo.create_array(store, name="x", shape=6, dtype="i4"),
+        lambda: terrazzo.open_array(store, path="x", mode="a", shape=6, dtype="i4"),
+    ):
+        with pytest.raises(ContainsNodeError, match="but chunks of one .*overwrite=True to delete them"):
+            make()
+    array = terrazzo.create_array(store, name="x", shape=6, dtype="i4", overwrite=True)
+    assert not array[:].any() and array.nchunks_initialized == 0
+    store.erase("x/zarr.json")
+    store.set("x/readme.txt", b"not a chunk")
+    terrazzo.create_array(store, name="x", shape=6, dtype="i4")

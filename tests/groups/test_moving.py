@@ -139,6 +139,9 @@ def test_copying_objects() -> None:
     with pytest.raises(ContainsNodeError, match="nothing was copied"):
         terrazzo.copy_store(source, dest)
     assert terrazzo.copy_store(source, dest, if_exists="skip").copied == 0
+    seen: list[tuple[int, int]] = []
+    terrazzo.copy_store(source, MemoryStore(), source_path="b", progress=lambda *told: seen.append(told))
+    assert seen[0] == (0, 4) and seen[-1] == (4, 4)
     assert terrazzo.copy_store(source, dest, if_exists="replace").skipped == 0
     part = MemoryStore()
     terrazzo.copy_store(
@@ -195,3 +198,26 @@ def test_a_move_that_was_cut_short_leaves_the_source_whole() -> None:
         break
     else:
         raise AssertionError("the move never came to its end")
+
+
+def test_what_an_earlier_attempt_left_is_replaced() -> None:
+    source = filled(MemoryStore())
+    dest = MemoryStore()
+    terrazzo.create_array(dest, name="b", shape=100, dtype="i8", chunks=2, shards=4)[:] = 9
+    dest.erase("b/zarr.json")
+    terrazzo.copy(source["b"], dest)
+    copied = terrazzo.open_array(dest, path="b")
+    assert copied[:].tolist() == list(range(10)) and copied.nshards_initialized == 3
+    copied.resize(100)
+    assert not copied[10:].any()
+
+
+def test_a_move_may_be_repeated_but_lays_nothing_over_others() -> None:
+    root = filled(MemoryStore())
+    root.store.set("z/x/c/0", root.store.get("a/x/c/0") or b"")
+    root.move("a", "z")
+    assert root["z/x"][:].tolist() == [0, 1, 2, 3]
+    root.store.set("y/other", b"?")
+    with pytest.raises(ContainsNodeError, match="'y/other' is stored there"):
+        root.move("z", "y")
+    assert root["z/x"][3] == 3

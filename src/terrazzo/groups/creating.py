@@ -6,6 +6,7 @@ Specification: Zarr core 3.0, "Operations": who creates an array makes the missi
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,17 +16,28 @@ import numpy as np
 
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.creation import DEFAULT, array_metadata, data_type_of, extents
+from terrazzo.arrays.place import StorePath
 from terrazzo.config import config as settings
 from terrazzo.config import options_from
 from terrazzo.errors import TerrazzoWarning
-from terrazzo.groups.nodes import create_node, refuse_anything
+from terrazzo.groups.nodes import create_node, refuse_anything, refuse_leftovers
 from terrazzo.groups.places import StoreLike, place_of, refuse_zarr_format
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.options import Durability, Options
+from terrazzo.progress import Progress, follow
 from terrazzo.strategy import Strategy, strategy_from
 
-__all__ = ["About", "How", "Settings", "create", "create_array", "from_array", "resolve_settings", "write_values"]
+__all__ = [
+    "About",
+    "How",
+    "Settings",
+    "create",
+    "create_array",
+    "from_array",
+    "resolve_settings",
+    "write_values",
+]
 
 
 class Settings(TypedDict, total=False):
@@ -62,6 +74,7 @@ class How(About, total=False):
     compressors: Any
     serializer: Any
     write_data: bool
+    progress: Progress
 
 
 def create_array(
@@ -86,6 +99,7 @@ def create_array(
     overwrite: bool = False,
     config: Mapping[str, Any] | None = None,
     write_data: bool = True,
+    progress: Progress = None,
     codecs: Any = None,
     index_location: str = "end",
     storage_transformers: Sequence[Any] = (),
@@ -103,6 +117,7 @@ def create_array(
     filters, serializer, compressors: codecs as objects, strings ("zstd:5", "blosc:lz4:5:shuffle") or a document's
     objects; None for none. Left alone: bytes, zstd and crc32c. codecs: all of them in one list, instead.
     overwrite: what was there goes, with everything below it. config, options, durability, strategy: how work is done.
+    progress: True for a bar, or a function of (done, total); counts stored chunks of data that is not in memory.
 
     Raises ContainsArrayError or ContainsGroupError where a node is there, MetadataError for what the format forbids.
     Specification: Zarr core 3.0, "Array metadata"; sharding_indexed 1.0.
@@ -137,9 +152,16 @@ def create_array(
     array = Array(
         place.store, place.path, metadata, found, plan
     )  # checks the document before anything is written
-    create_node(place, metadata, found, overwrite=overwrite)
+    chunks_at = StorePath(array.chunk_store, place.path)
+    create_node(
+        place,
+        metadata,
+        found,
+        overwrite=overwrite,
+        check=lambda: refuse_leftovers(chunks_at, array.layout, found),
+    )
     if data is not None and write_data:
-        write_values(array, data)
+        write_values(array, data, progress)
     return array
 
 
@@ -154,12 +176,13 @@ def from_array(
     filters: Any = "keep",
     compressors: Any = "keep",
     serializer: Any = "keep",
+    progress: Progress = None,
     **how: Unpack[About],
 ) -> Array:
     """Make a copy of `data`, an array of ours or any array; "keep" takes over what an array of ours has.
 
     Further arguments as in `create_array`. Attributes, dimension names, fill value and chunk keys are kept too unless
-    they are given. Values are moved one stored chunk at a time.
+    they are given. Values are moved one stored chunk at a time; `progress` counts these.
 
     >>> first = create_array(None, data=np.arange(10), chunks=5, attributes={"unit": "m"})
     >>> second = from_array(None, data=first, chunks=2)
@@ -184,7 +207,7 @@ def from_array(
     if _named(chunks) and not _named(shards) and isinstance(data, Array):
         given["shards"] = _fitting(given.get("shards"), given["chunks"])
     given.setdefault("zarr_format", 3)
-    return create_array(store, name=name, data=data, write_data=write_data, **given)
+    return create_array(store, name=name, data=data, write_data=write_data, progress=progress, **given)
 
 
 def create(
@@ -267,15 +290,17 @@ def resolve_settings(
     return found, strategy_from(settings.strategy if strategy is None else strategy)
 
 
-def write_values(array: Array, values: Any) -> None:
+def write_values(array: Array, values: Any, progress: Progress = None) -> None:
     """Store values of the array's shape; what is not in memory is moved one stored chunk at a time."""
     if 0 in array.shape:
         return
     if isinstance(values, np.ndarray) or not hasattr(values, "__getitem__") or not hasattr(values, "shape"):
         array[...] = values
         return
-    for region in regions(array):
-        array[region] = np.asarray(values[region])
+    with follow(progress, math.prod(array.shard_grid_shape), "writing") as step:
+        for region in regions(array):
+            array[region] = np.asarray(values[region])
+            step(1)
 
 
 def regions(array: Array) -> Iterator[tuple[slice, ...]]:

@@ -22,6 +22,7 @@ from terrazzo.groups.creating import from_array, resolve_settings
 from terrazzo.groups.group import Group
 from terrazzo.groups.nodes import (
     erase_node,
+    leftovers,
     read_node,
     refuse_existing,
     refuse_read_only,
@@ -31,6 +32,7 @@ from terrazzo.groups.nodes import (
 from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, normalize_path
 from terrazzo.options import Options
+from terrazzo.progress import Progress, follow
 from terrazzo.stores.store import Open, Put, Store
 
 __all__ = ["Copied", "copy", "copy_all", "copy_store", "move"]
@@ -114,11 +116,13 @@ def copy_store(
     flags: int = 0,
     if_exists: IfExists = "raise",
     dry_run: bool = False,
+    progress: Progress = None,
 ) -> Copied:
     """Copy objects from store to store, byte for byte, without a look at what they are.
 
     source_path, dest_path: copy only what lies below a path, to below another. excludes, includes: regular
     expressions (with `flags`) searched in keys; an included key is copied though it is excluded.
+    progress: True for a bar, or a function of (done, total); counts objects.
 
     >>> from terrazzo import create_array
     >>> there = {}
@@ -146,7 +150,11 @@ def copy_store(
     pairs = [pair for pair in pairs if pair[1] not in present]
     if not dry_run:
         refuse_read_only(above)
-    nbytes = copy_objects(below.store, above.store, pairs, options, dry_run=dry_run)
+    nbytes = 0
+    with follow(progress, len(pairs), "copying") as step:
+        for pair in pairs:
+            nbytes += copy_objects(below.store, above.store, [pair], options, dry_run=dry_run)
+            step(1)
     return Copied(len(pairs), len(present), nbytes)
 
 
@@ -264,6 +272,9 @@ def _copy_array(
         array = from_array(place, data=source, **given)
         return Copied(1, 0, array.nbytes_stored())
     require_ancestors(place, options)
+    place.store.erase_values(
+        leftovers(place.store, Array(place.store, place.path, source.metadata, options).layout)
+    )
     document = replace(source.metadata, attributes={}) if without_attrs else source.metadata
     nbytes = _copy_values(source.store_path, place, options)
     _create(place, document, options)
@@ -291,6 +302,12 @@ def _copy_tree(old: StorePath, new: StorePath, options: Options) -> None:
     documents = {document_key(old.path)}
     documents |= {document_key(start + path) for path, _ in walk(old.store, old.path, options)}
     pairs = [(key, end + key[len(start) :]) for key in keys if key not in documents]
+    expected = {end + key[len(start) :] for key in keys}
+    other = next((key for key in new.store.list_prefix(end) if key not in expected), None)
+    if other is not None:
+        raise ContainsNodeError(
+            f"{old.name!r} cannot be moved to {new.name!r}: {other!r} is stored there; choose another place"
+        )
     copy_objects(old.store, new.store, pairs, options)
     last = sorted((key for key in keys if key in documents), key=lambda key: -key.count("/"))
     for key in last:

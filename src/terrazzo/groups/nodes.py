@@ -8,7 +8,7 @@ makes the missing groups above it; nothing lies below an array.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from terrazzo.arrays.documents import (
@@ -43,9 +43,11 @@ __all__ = [
     "children",
     "create_node",
     "erase_node",
+    "leftovers",
     "read_node",
     "read_nodes",
     "refuse_existing",
+    "refuse_leftovers",
     "require_ancestors",
     "walk",
 ]
@@ -146,16 +148,25 @@ def require_ancestors(place: StorePath, options: Options) -> None:
             )
 
 
-def create_node(place: StorePath, node: Node, options: Options, *, overwrite: bool = False) -> None:
+def create_node(
+    place: StorePath,
+    node: Node,
+    options: Options,
+    *,
+    overwrite: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Make a node, and the groups above it; of two who make one at a time, one is told that it is there.
 
     Raises ContainsArrayError or ContainsGroupError; with `overwrite` what was there is deleted, with all below it.
+    Without it, `check` is called once no node was found, before anything is made.
     """
     refuse_read_only(place)
     if overwrite:
         erase_node(place, options)
     else:
         refuse_existing(place, options)
+        check()
     require_ancestors(place, options)
     try:
         create_document(place.store, place.path, node, options)
@@ -198,6 +209,27 @@ def refuse_anything(place: StorePath, options: Options) -> None:
         raise ContainsNodeError(
             f"mode='w-' makes a new node, and something is stored at {place.name!r} in {place.store} already; "
             "choose another place, or mode='w' to delete it"
+        )
+
+
+def leftovers(store: Store, layout: Layout) -> Iterator[str]:
+    """The keys of chunks that lie where an array is about to be: of one that was deleted by halves, or never ended."""
+    if not store.listable:
+        return
+    start = len(layout.prefix)
+    for key in store.list_prefix(layout.prefix):
+        if layout.keys.parse(key[start:], layout.ndim) is not None:
+            yield key
+
+
+def refuse_leftovers(place: StorePath, layout: Layout, options: Options) -> None:
+    """Chunks without a document would show up as values of the array that is made over them."""
+    first = next(leftovers(place.store, layout), None)
+    if first is not None:
+        refuse_existing(place, options)  # another writer made the array just now, and writes already
+        raise ContainsNodeError(
+            f"there is no array at {place.name!r} in {place.store}, but chunks of one ({first!r}), left by a "
+            "deletion or a copy that was cut short; pass overwrite=True to delete them"
         )
 
 

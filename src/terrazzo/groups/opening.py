@@ -27,7 +27,6 @@ from terrazzo.groups.filled import like
 from terrazzo.groups.group import Group, node_object
 from terrazzo.groups.nodes import create_node, erase_node, read_node, refuse_anything, refuse_existing
 from terrazzo.groups.places import StoreLike, check_mode, place_of, refuse_zarr_format
-from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, normalize_path, sort_key
 
 __all__ = [
@@ -295,7 +294,7 @@ def create_hierarchy(
     for path in paths:
         node, here = wanted[path], _at(place, path)
         if isinstance(node, ArrayMetadata):
-            Layout.build(node, here.path, options)
+            Array(here.store, here.path, node, options)  # checks the document
         if not overwrite and path not in implied:
             refuse_existing(here, options)
     if overwrite:

@@ -97,6 +97,11 @@ class GroupMetadata:
     node_type = "group"
     zarr_format = 3
 
+    @property
+    def consolidated_metadata(self) -> ConsolidatedMetadata | None:
+        """`consolidated`, as the document and zarr-python call it."""
+        return self.consolidated
+
     def member(self, path: str, options: Options | None = None) -> Node:
         """The node at a path below this group, out of the consolidated metadata; groups bring their own part of it.
 
