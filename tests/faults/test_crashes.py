@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from terrazzo.errors import StoreError, TerrazzoError
+from terrazzo.errors import StoreError
 from terrazzo.stores.files import Files
 from terrazzo.stores.local import LocalStore
 from tests.faults.layers import Counting, Failing, Killing, Short
@@ -155,12 +155,15 @@ def test_refused_at_every_operation(root: Path, way: Way, change: Change) -> Non
             files = Failing(at, error, lasting=lasting, half=at % 2 == 0)
             try:
                 change(opened(place, way, files))
-            except TerrazzoError as refused:
-                assert isinstance(refused, StoreError)
-                assert "c/0/0" in str(refused)
+            except StoreError as refused:
+                said = str(refused)
             else:
+                said = None
+            if said is None:
                 # Only what is tidied up after the object is durable may fail in silence.
                 np.testing.assert_array_equal(opened(place, way)[...], new)
+            else:
+                assert "c/0/0" in said
             if not lasting and call != "unlink":
                 assert not [name for name in left_overs(place) if name.endswith(".__lock")]
             checked(place, way, old, new)

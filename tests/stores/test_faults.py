@@ -273,8 +273,7 @@ def test_the_order_of_calls(tmp_path: Path) -> None:
         *("pwrite", "sync"),  # the tail
         *("create", "pwrite", "sync", "sync_folder"),  # the journal
         *("pwrite", "stamp", "sync"),  # the object
-        *("unlink", "sync_folder"),  # the journal goes
-        *("unlink",),  # the lock goes
+        *("unlink", "unlink"),  # the journal goes, then the lock
     ]
     for durability in ("rename", "none"):
         files.calls.clear()

@@ -19,6 +19,7 @@ import stat
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from terrazzo.errors import ConflictError, StoreError
@@ -178,11 +179,11 @@ def apply_patch(
         except BaseException:
             _undo(files, folder, name, file, old, size if appends else None, sync)
             raise
-        if sync and (overwrites or journalled):
+        if sync and overwrites:
             # Where this fails the journal stays: whoever holds the object next writes the bytes again.
             files.sync(file)
         if journalled:
-            _drop_journal(files, folder, name, sync)
+            _drop_journal(files, folder, name)
         return tag_of(os.fstat(file))
     finally:
         os.close(file)
@@ -204,7 +205,7 @@ def _undo(
         files.truncate(file, size)
     if sync:  # what is undone has to reach the disk before the journal goes
         files.sync(file)
-    _drop_journal(files, folder, name, sync=False)
+    _drop_journal(files, folder, name)
 
 
 def checked_pieces(key: str, patch: Patch, size: int) -> tuple[list[Piece], list[Piece]]:
@@ -259,13 +260,11 @@ def _write_journal(files: Files, folder: int, name: str, journal: Journal, sync:
         files.sync_folder(folder)
 
 
-def _drop_journal(files: Files, folder: int, name: str, sync: bool) -> None:
-    try:
+def _drop_journal(files: Files, folder: int, name: str) -> None:
+    """Remove the journal. Its folder needs no sync: a journal that comes back after a power loss is redone to the
+    same end, and whoever changes the object next makes a new journal, or a new object, and syncs the folder."""
+    with suppress(FileNotFoundError):
         files.unlink(name + JOURNAL_SUFFIX, folder)
-    except FileNotFoundError:
-        return
-    if sync:
-        files.sync_folder(folder)
 
 
 # -- mending ----------------------------------------------------------------------------------------------------------
@@ -298,7 +297,7 @@ def mend(files: Files, folder: int, name: str) -> bool:
                 os.close(file)
     finally:
         os.close(opened)
-    _drop_journal(files, folder, name, sync=True)
+    _drop_journal(files, folder, name)
     return True
 
 
