@@ -67,7 +67,7 @@ ROOMS["__init__"] = set(ROOMS)
 ROOMS["__main__"] = {"cli"}
 
 #: the only files that know the native door
-DOOR = {"codecs/native.py", "layout.py", "read/decode.py", "write/encoding.py", "stores/local.py"}
+DOOR = {"codecs/native.py", "layout.py", "read/cached.py", "read/decode.py", "write/encoding.py", "stores/local.py"}
 
 #: words that name nothing
 EMPTY_NAMES = {"util", "utils", "common", "manager", "info", "data", "helpers", "misc"}

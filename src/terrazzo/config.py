@@ -186,8 +186,10 @@ def _checked(name: str, value: Any) -> Any:
                 f"config: {name} is {value!r}; allowed are {', '.join(map(repr, allowed[name]))}"
             )
         return value
-    if name in ("threads", "memory", "index_cache_nbytes"):
-        return _positive(name, value) if name != "index_cache_nbytes" or value else 0
+    if name.endswith("_cache_nbytes") and value == 0:
+        return 0
+    if name in ("threads", "memory") or name.endswith("_cache_nbytes"):
+        return _positive(name, value)
     if not isinstance(value, bool):
         raise ValueError(f"config: {name} is {value!r}; True and False are allowed")
     return value

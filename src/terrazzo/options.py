@@ -45,6 +45,7 @@ class Options:
     durability: "fsync" (durable when the call returns), "rename" (atomic, durable after `sync()`), "none" (scratch).
     strict: refuse what could corrupt or mislead (True), or warn where the values are still certain (False).
     index_cache_nbytes: bytes of decoded shard indexes an array may keep.
+    chunk_cache_nbytes: bytes of decoded chunks an array may keep, for small reads that come back to the same chunks.
     immutable: shards are known not to change: skip the look that validates a cached index.
     write_empty_chunks: store chunks that hold nothing but the fill value.
     missing: what an absent chunk means: "fill" or "error".
@@ -55,6 +56,7 @@ class Options:
     durability: Durability = "fsync"
     strict: bool = True
     index_cache_nbytes: int = 64 * MIB
+    chunk_cache_nbytes: int = 0
     immutable: bool = False
     write_empty_chunks: bool = False
     missing: Literal["fill", "error"] = "fill"

@@ -63,6 +63,15 @@ def test_the_picture_shows_shards_and_chunks() -> None:
     assert "<svg" in terrazzo.create_array(None, shape=(0, 5), dtype="i4")._repr_html_()
 
 
+def test_one_line_tells_the_layout() -> None:
+    text = repr(sharded())
+    assert text.endswith(
+        " shape=(100, 100) dtype=float32 chunks=(10, 10) shards=(50, 50) codecs=bytes+zstd+crc32c>"
+    )
+    plain = terrazzo.create_array(None, shape=3, dtype="string", chunks=[[1, 2]], compressors=None)
+    assert "chunks=varied codecs=vlen-utf8>" in repr(plain)
+
+
 def test_names_are_escaped() -> None:
     array = terrazzo.create_array(None, shape=(3,), dtype="i4", dimension_names=["<script>"])
     assert "<script>" not in array._repr_html_()

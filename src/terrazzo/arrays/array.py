@@ -6,7 +6,6 @@ The API follows zarr-python 3.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -14,14 +13,14 @@ from typing import Any, Self
 import numpy as np
 
 from terrazzo.arrays.attributes import Attributes
-from terrazzo.arrays.describe import Described
+from terrazzo.arrays.chunked import Chunked
+from terrazzo.arrays.describe import Described, in_one_line
 from terrazzo.arrays.documents import change_document
 from terrazzo.arrays.entrances import Entrances
 from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
 from terrazzo.arrays.transfers import getting, refuse_reading, setting
 from terrazzo.arrays.values import as_value
-from terrazzo.errors import SelectionError
 from terrazzo.index import IndexCache
 from terrazzo.indexing import (
     Projection,
@@ -35,7 +34,7 @@ from terrazzo.indexing import (
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.options import Options
-from terrazzo.read import read_many
+from terrazzo.read import ChunkCache, read_many
 from terrazzo.stores.flow import run
 from terrazzo.stores.store import Store
 from terrazzo.strategy import Replace, Strategy, strategy_from
@@ -46,7 +45,7 @@ __all__ = ["Array"]
 Value = np.ndarray[Any, Any]
 
 
-class Array(Described, Entrances):
+class Array(Chunked, Described, Entrances):
     """An N-dimensional array in a store. Get one from `terrazzo.open_array` or `terrazzo.create_array`."""
 
     def __init__(
@@ -67,6 +66,7 @@ class Array(Described, Entrances):
         self._layout = Layout.build(metadata, path, options)
         self._chunk_store = transformed(store, path, metadata)
         self._cache = IndexCache(options.index_cache_nbytes)
+        self._chunks = ChunkCache(options.chunk_cache_nbytes) if options.chunk_cache_nbytes else None
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self._store, self._path, self._metadata, self._options, self._strategy, self._read_only
@@ -129,6 +129,11 @@ class Array(Described, Entrances):
         return self._strategy
 
     @property
+    def chunk_cache(self) -> ChunkCache | None:
+        """Decoded chunks that small reads may come back to; None unless `chunk_cache_nbytes` is set."""
+        return self._chunks
+
+    @property
     def index_cache(self) -> IndexCache:
         """The shard indexes that this array remembers."""
         return self._cache
@@ -145,112 +150,6 @@ class Array(Described, Entrances):
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:
         self.resize(shape)
-
-    @property
-    def ndim(self) -> int:
-        return len(self._layout.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._layout.dtype
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the whole array in memory (16 per element for strings)."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def fill_value(self) -> Any:
-        return self._layout.fill[()]
-
-    @property
-    def order(self) -> str:
-        return "C"
-
-    @property
-    def dimension_names(self) -> tuple[str | None, ...] | None:
-        return self._metadata.dimension_names
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """The shape of the chunks that reads touch: inner chunks where there are shards."""
-        inner = self._layout.inner_shape
-        return inner if inner is not None else self._outer_shape()
-
-    @property
-    def shards(self) -> tuple[int, ...] | None:
-        """The shape of the shards; None for a plain array."""
-        return self._outer_shape() if self._layout.sharding is not None else None
-
-    def _outer_shape(self) -> tuple[int, ...]:
-        uniform = self._layout.grid.uniform_shape
-        if uniform is None:
-            raise SelectionError(
-                f"array {self._path!r} has chunks of several shapes; see read_chunk_sizes and write_chunk_sizes"
-            )
-        return uniform
-
-    @property
-    def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
-        """Per dimension, the extents inside the array of the chunks that reads touch."""
-        inner = self._layout.inner_shape
-        if inner is None:
-            return self.write_chunk_sizes
-        return tuple(
-            tuple(min(edge, n - start) for start in range(0, n, edge))
-            for n, edge in zip(self.shape, inner, strict=True)
-        )
-
-    @property
-    def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
-        """Per dimension, the extents inside the array of the stored chunks (shards)."""
-        sizes = []
-        for d, (n, count) in enumerate(
-            zip(self.shape, self._layout.grid.grid_shape(self.shape), strict=True)
-        ):
-            indices = np.arange(count, dtype=np.int64)
-            starts = self._layout.grid.chunk_start(d, indices)
-            extents = np.minimum(self._layout.grid.chunk_extent(d, indices), n - starts)
-            sizes.append(tuple(int(v) for v in extents if v > 0))
-        return tuple(sizes)
-
-    @property
-    def cdata_shape(self) -> tuple[int, ...]:
-        """The number of chunks that reads touch, per dimension."""
-        inner = self._layout.inner_shape
-        if inner is None:
-            return self.shard_grid_shape
-        return tuple(-(-n // c) for n, c in zip(self.shape, inner, strict=True))
-
-    @property
-    def shard_grid_shape(self) -> tuple[int, ...]:
-        """The number of stored chunks (shards), per dimension."""
-        return self._layout.grid.grid_shape(self.shape)
-
-    @property
-    def nchunks(self) -> int:
-        """The number of chunks that reads touch (inner chunks where there are shards)."""
-        return math.prod(self.cdata_shape)
-
-    @property
-    def filters(self) -> tuple[Any, ...]:
-        """array -> array codecs of the chunks that reads touch."""
-        return self._layout.chain.filters
-
-    @property
-    def serializer(self) -> Any:
-        """The array -> bytes codec of the chunks that reads touch."""
-        return self._layout.chain.serializer
-
-    @property
-    def compressors(self) -> tuple[Any, ...]:
-        """bytes -> bytes codecs of the chunks that reads touch."""
-        return self._layout.chain.compressors
 
     # selections
 
@@ -351,7 +250,8 @@ class Array(Described, Entrances):
             raise ValueError(f"{len(projections)} selections were given, and {len(outs)} arrays for them")
         buffers = [self.output(p, o) for p, o in zip(projections, outs, strict=True)]
         selected = list(zip(projections, buffers, strict=True))
-        run(read_many(self._layout, selected, self._options, self._cache), self._chunk_store)
+        flow = read_many(self._layout, selected, self._options, self._cache, self._chunks)
+        run(flow, self._chunk_store)
         found = []
         for (projection, buffer), given in zip(selected, outs, strict=True):
             if given is not None and not np.may_share_memory(buffer, given):
@@ -426,7 +326,7 @@ class Array(Described, Entrances):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<terrazzo.Array {self.store_path} shape={self.shape} dtype={self.dtype}>"
+        return f"<terrazzo.Array {self.store_path} {in_one_line(self)}>"
 
     def __dask_tokenize__(self) -> tuple[str, str, bytes]:
         return type(self).__name__, str(self.store_path), self._metadata.to_bytes()

@@ -21,7 +21,7 @@ from terrazzo.stores.flow import run
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
 
-__all__ = ["Described", "Lines", "array_lines"]
+__all__ = ["Described", "Lines", "array_lines", "in_one_line"]
 
 
 class Lines:
@@ -110,6 +110,20 @@ def _picture(array: Array) -> str:
         array.dimension_names,
         itemsize=array.dtype.itemsize,
     )
+
+
+def in_one_line(array: Array) -> str:
+    """Shape, data type, chunks, shards and codecs, for `repr`."""
+    sharding, uniform = array.layout.sharding, array.layout.grid.uniform_shape
+    outer = uniform if uniform is not None else "varied"
+    words = [f"shape={array.shape}", f"dtype={array.dtype}"]
+    if sharding is None:
+        words.append(f"chunks={outer}")
+    else:
+        words += [f"chunks={sharding.chunk_shape}", f"shards={outer}"]
+    codecs = (*array.filters, array.serializer, *array.compressors)
+    words.append(f"codecs={'+'.join(codec.name for codec in codecs)}")
+    return " ".join(words)
 
 
 def array_lines(array: Array) -> list[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""Further ways to and from an Array: opened by class, made from a document, and its face for callers that await.
+"""Further ways to and from an Array: by class, from a document, its face for callers that await, its writer.
 
 What it does not do: look for nodes in a hierarchy (groups).
 """
@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from terrazzo.arrays.documents import document_key, read_document
 from terrazzo.arrays.place import StorePath
+from terrazzo.arrays.resizing import grown
+from terrazzo.arrays.transfers import refuse_reading
+from terrazzo.arrays.values import as_value
 from terrazzo.config import options_from
 from terrazzo.errors import ArrayNotFoundError, NodeTypeValidationError
 from terrazzo.metadata import ArrayMetadata, node_from_json
 from terrazzo.stores.open import open_store
+from terrazzo.writer import ShardWriter
 
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
@@ -55,3 +59,33 @@ class Entrances:
         return AsyncArray(cast("Array", self))
 
     _async_array = async_array
+
+    def writer(self, axis: int = 0, *, memory: int | None = None) -> ShardWriter:
+        """A buffered writer for values that come in small pieces along `axis`, in steps, frames or tiles.
+
+        memory: bytes of values that it may hold (by default the setting of that name); best are a chunk's steps.
+
+            >>> array = terrazzo.create_array(
+            ...     "frames.zarr", shape=(0, 4, 6), dtype="u1", chunks=(8, 4, 6), shards=(64, 4, 6)
+            ... )
+            >>> with array.writer() as writer:
+            ...     for number in range(100):
+            ...         position = writer.append(np.full((4, 6), number, "u1"))
+            >>> array.shape
+            (100, 4, 6)
+        """
+        array = cast("Array", self)
+        refuse_reading(array)
+        return ShardWriter(
+            array.layout,
+            array.chunk_store,
+            array.options,
+            array.index_cache,
+            array.strategy,
+            axis,
+            memory,
+            lambda value: as_value(value, array.dtype),
+            lambda layout, length: array._change(
+                lambda document: grown(document, layout, axis % array.ndim, length)
+            ),
+        )

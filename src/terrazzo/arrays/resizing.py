@@ -14,7 +14,7 @@ from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
 from terrazzo.stores.store import Store
 
-__all__ = ["appended_shape", "resized", "surplus_keys"]
+__all__ = ["appended_shape", "grown", "resized", "surplus_keys"]
 
 
 def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> ArrayMetadata:
@@ -27,6 +27,14 @@ def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> Array
         raise ValueError(f"array {path!r}: the new shape {shape} has a negative extent")
     grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path).resized(shape)
     return replace(document, shape=shape, chunk_grid=Extension.from_json(grid.to_extension()))
+
+
+def grown(document: ArrayMetadata, layout: Layout, axis: int, length: int) -> ArrayMetadata:
+    """The document with its axis as long as `length`, on the grid of `layout`; as it is where it is longer."""
+    if document.shape[axis] >= length:
+        return document
+    shape = (*document.shape[:axis], length, *document.shape[axis + 1 :])
+    return replace(document, shape=shape, chunk_grid=Extension.from_json(layout.grid.to_extension()))
 
 
 def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def getting(
             out[...] = projection.finish(buffer)
         return out
 
-    return read(array.layout, projection, buffer, array.options, array.index_cache), finish
+    return read(array.layout, projection, buffer, array.options, array.index_cache, array.chunk_cache), finish
 
 
 def setting(array: Array, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> Flow:

@@ -18,11 +18,11 @@ from terrazzo.errors import ChecksumError, ChunkNotFoundError, CodecError, Shard
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read.locate import MISSING, Objects
+from terrazzo.read.locate import DONE, MISSING, Objects
 from terrazzo.stores.flow import Fetching, Working
 from terrazzo.stores.store import Source
 
-__all__ = ["Job", "bytes_of", "decode", "place", "raise_failures"]
+__all__ = ["Job", "as_raw", "bytes_of", "check_stored", "decode", "place", "raise_failures"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
@@ -43,11 +43,6 @@ class Job:
 
 def decode(layout: Layout, jobs: Sequence[Job], objects: Objects, options: Options) -> Flow:
     """Fetch what has no handle, then run the kernel (or the chain, in Python) over the rows."""
-    if options.missing == "error":
-        for job in jobs:
-            gone = np.flatnonzero(job.rows[:, 0] == MISSING)
-            if len(gone):
-                raise ChunkNotFoundError(f"{_place_of(layout, objects, job, int(gone[0]))} is not stored")
     handles = [b"" if source is None else _handle_of(source) for source in objects.sources]
     lacking = [number for number, handle in enumerate(handles) if handle is None]
     if not lacking:
@@ -58,6 +53,14 @@ def decode(layout: Layout, jobs: Sequence[Job], objects: Objects, options: Optio
             yield from _decode_rows(layout, objects, job, job.rows, handles, options)
         return
     yield from _fetch_and_decode(layout, jobs, objects, handles, lacking, options)
+
+
+def check_stored(layout: Layout, jobs: Sequence[Job], objects: Objects) -> None:
+    """Raise ChunkNotFoundError for the first chunk that is not stored."""
+    for job in jobs:
+        gone = np.flatnonzero(job.rows[:, 0] == MISSING)
+        if len(gone):
+            raise ChunkNotFoundError(f"{_place_of(layout, objects, job, int(gone[0]))} is not stored")
 
 
 def _decode_jobs(
@@ -73,7 +76,7 @@ def _decode_jobs(
     for job in jobs:
         if len(job.rows) > SMALL_ROWS:
             yield from _decode_rows(layout, objects, job, job.rows, handles, options)
-    work = [(job.rows, job.window.placement(), _raw(job.out)) for job in small]
+    work = [(job.rows, job.window.placement(), as_raw(job.out)) for job in small]
     failures = yield Working(partial(_kernel.decode_many, programs, handles, work, options.threads))
     if failures:
         at = failures[0][0]
@@ -81,7 +84,7 @@ def _decode_jobs(
         raise_failures(layout, objects.names, objects.counts, small[at].number, small[at].window.inner, found)
 
 
-def _raw(out: Array) -> Array:
+def as_raw(out: Array) -> Array:
     """The same memory, as elements that every buffer can tell."""
     return out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
 
@@ -157,7 +160,7 @@ def _decode_rows(
     if programs is None:
         yield Working(partial(_decode_in_python, layout, objects, job, rows, handles, picked))
         return
-    target = _raw(job.out)
+    target = as_raw(job.out)
     handles = [b"" if handle is None else handle for handle in handles]
     failures = yield Working(
         partial(_kernel.decode, programs, handles, rows, job.window.placement(), target, options.threads)
@@ -181,6 +184,8 @@ def _decode_in_python(
     for k, (number, offset, nbytes, program, _) in enumerate(rows.tolist()):
         row = k if picked is None else int(picked[k])
         target = job.window.out_selection(row)
+        if number == DONE:
+            continue
         if number == MISSING:
             # an object array would take the 0-d array itself for a value
             job.out[target] = layout.fill.item() if layout.fill.dtype == object else layout.fill

@@ -22,8 +22,11 @@ from terrazzo.index import IndexCache
 from terrazzo.indexing import Projection, Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read.decode import Job, decode
+from terrazzo.read.cached import decode_cached
+from terrazzo.read.chunk_cache import ChunkCache
+from terrazzo.read.decode import Job, check_stored
 from terrazzo.read.locate import MAX_ROWS, max_objects, open_objects, rows_in
+from terrazzo.read.parts import read_parts, takes_parts
 from terrazzo.stores.flow import Recovering, Working
 from terrazzo.stores.store import Tag
 
@@ -38,10 +41,17 @@ TRIES = 5
 PATIENT_TRIES = 100
 
 
-def read(layout: Layout, projection: Projection, out: Array, options: Options, cache: IndexCache) -> Flow:
+def read(
+    layout: Layout,
+    projection: Projection,
+    out: Array,
+    options: Options,
+    cache: IndexCache,
+    chunks: ChunkCache | None = None,
+) -> Flow:
     """Fill `out` (of the projection's buffer shape) with the selected elements."""
     for window in projection.windows(MAX_ROWS, max_objects(layout, options)):
-        yield from _with_second_looks(layout, [(window, out)], window.outers, options, cache)
+        yield from _with_second_looks(layout, [(window, out)], window.outers, options, cache, chunks)
 
 
 def read_many(
@@ -49,10 +59,11 @@ def read_many(
     selected: Sequence[tuple[Projection, Array]],
     options: Options,
     cache: IndexCache,
+    chunks: ChunkCache | None = None,
 ) -> Flow:
     """Fill the output of each projection; every object is opened once, and all of them are asked for together."""
     for batch, outers in _batches(layout, selected, options):
-        yield from _with_second_looks(layout, batch, outers, options, cache)
+        yield from _with_second_looks(layout, batch, outers, options, cache, chunks)
 
 
 def _batches(
@@ -86,12 +97,13 @@ def _with_second_looks(
     outers: Array,
     options: Options,
     cache: IndexCache,
+    chunks: ChunkCache | None = None,
 ) -> Flow:
     before: list[Tag | None] = []
     for attempt in range(PATIENT_TRIES):
         seen: list[Tag | None] = []
         try:
-            yield from _read_batch(layout, batch, outers, options, cache, seen, fresh=attempt > 0)
+            yield from _read_batch(layout, batch, outers, options, cache, chunks, seen, fresh=attempt > 0)
             return
         except (ShardError, CodecError, ConflictError) as error:
             changing = isinstance(error, ConflictError) or seen != before
@@ -110,11 +122,13 @@ def _read_batch(
     outers: Array,
     options: Options,
     cache: IndexCache,
+    chunks: ChunkCache | None,
     seen: list[Tag | None],
     *,
     fresh: bool,
 ) -> Flow:
-    objects = yield from open_objects(layout, outers, options, cache, fresh=fresh, seen=seen)
+    parts = takes_parts(layout, batch)
+    objects = yield from open_objects(layout, outers, options, cache, fresh=fresh, seen=seen, parts=parts)
     try:
         jobs = []
         numbers = None
@@ -125,6 +139,10 @@ def _read_batch(
                     numbers = {tuple(outer): k for k, outer in enumerate(outers.tolist())}
                 number = np.array([numbers[tuple(o)] for o in window.outers.tolist()], np.int64)[number]
             jobs.append(Job(window, number, rows_in(layout, window, objects, number), out))
-        yield from decode(layout, jobs, objects, options)
+        if options.missing == "error":
+            check_stored(layout, jobs, objects)
+        if layout.chain.partial:
+            yield from read_parts(layout, jobs, objects, options)
+        yield from decode_cached(layout, jobs, objects, options, chunks)
     finally:
         objects.close()

@@ -19,6 +19,7 @@ from terrazzo.stores.flow import Opening
 from terrazzo.stores.store import ALL, Open, Source, Tag
 
 __all__ = [
+    "DONE",
     "MAX_OBJECTS",
     "MAX_ROWS",
     "MISSING",
@@ -38,6 +39,8 @@ MAX_OBJECTS = 128
 MAX_ROWS = 1 << 15
 #: the source of a row whose chunk is not stored
 MISSING = -1
+#: the source of a row that has been read already
+DONE = -2
 
 
 @dataclass(slots=True, eq=False)
@@ -81,23 +84,35 @@ def open_objects(
     *,
     fresh: bool = False,
     seen: list[Tag | None] | None = None,
+    parts: bool = False,
 ) -> Generator[Any, Any, Objects]:
     """Open the objects with these grid indices in one batch, and read the indexes that are not remembered.
 
-    seen: takes the version of each, also where its index turns out to be wrong.
+    seen: takes the version of each, also where its index turns out to be wrong. parts: some plain chunk may be read in
+    part.
     """
     names = layout.chunk_keys(outers)
     counts = counts_of(layout, outers)
     sharding = layout.sharding
     if sharding is None:
-        sources = yield Opening([Open(name, ALL, or_handle=True) for name in names])
+        first = None if parts else ALL
+        sources = yield Opening([Open(name, first, or_handle=True) for name in names])
+        if any(source is not None and source.first is None and source.size is None for source in sources):
+            # a store that tells no size: ranges inside the object cannot be known
+            for source in sources:
+                if source is not None:
+                    source.close()
+            sources = yield Opening([Open(name, ALL, or_handle=True) for name in names])
         if seen is not None:
             seen += [None if source is None else source.tag for source in sources]
         return Objects(outers, names, counts, sources, [])
     requests = []
     for name, count in zip(names, counts, strict=True):
         known = None if fresh else cache.get(name)
-        requests.append(Open(name, first_range(sharding, count), None if known is None else known.tag))
+        if known is not None and options.immutable:
+            requests.append(Open(name, None, known.tag))
+        else:
+            requests.append(Open(name, first_range(sharding, count), None if known is None else known.tag))
     found = Objects(outers, names, counts, (yield Opening(requests)), [])
     if seen is not None:
         seen += [None if source is None else source.tag for source in found.sources]
@@ -108,7 +123,7 @@ def open_objects(
                 found.entries.append(None)
                 continue
             index = cache.get(name) if source.first is None else None
-            if index is None or index.tag != source.tag:
+            if index is None or not (options.immutable or index.tag == source.tag):
                 index = parse(layout, name, count, source, options.strict)
                 cache.put(name, index)
             found.entries.append(index.entries)
