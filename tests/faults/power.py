@@ -285,7 +285,9 @@ def _resize(found: bytearray, size: int) -> None:
 # -- making a state ---------------------------------------------------------------------------------------------------
 
 
-def lay(state: tuple[dict[int, bytes], dict[int, dict[str, int]]], disk: Disk, inodes: dict[int, int], at: Path) -> None:
+def lay(
+    state: tuple[dict[int, bytes], dict[int, dict[str, int]]], disk: Disk, inodes: dict[int, int], at: Path
+) -> None:
     """Make the state in the folder `at`, which is emptied first."""
     shutil.rmtree(at, ignore_errors=True)
     files, folders = state

@@ -63,7 +63,9 @@ def test_no_sync_can_be_left_out(root: Path, way: Way) -> None:
         if seed >= 3 and all(left.values()):
             break
     assert left
-    assert all(left.values()), f"not needed, or not searched for: {[kind for kind, seen in left.items() if not seen]}"
+    assert all(left.values()), (
+        f"not needed, or not searched for: {[kind for kind, seen in left.items() if not seen]}"
+    )
 
 
 @pytest.mark.parametrize("name", ["slots-index-at-end", "in-place-index-at-end", "append-index-at-start"])
@@ -78,14 +80,18 @@ def test_without_a_journal_it_is_found(root: Path, name: str, monkeypatch: pytes
 
     monkeypatch.setattr("terrazzo.stores.replacing.apply_patch", patch)
     monkeypatch.setattr(slots.Slots, "write", write)
-    assert any(found(story, root, story.log, None) for story in (recorded(BY_NAME[name], s, root) for s in range(12)))
+    assert any(
+        found(story, root, story.log, None) for story in (recorded(BY_NAME[name], s, root) for s in range(12))
+    )
 
 
 @pytest.mark.parametrize("order", ["rename first", "journal last"])
 def test_in_another_order_it_is_found(root: Path, order: str) -> None:
     """The new object's sync after its rename, or the journal's after what it speaks of."""
     way = BY_NAME["replace-index-at-end" if order == "rename first" else "append-index-at-start"]
-    moved: Callable[[list[Any], int], int | None] = _past_the_rename if order == "rename first" else _past_the_object
+    moved: Callable[[list[Any], int], int | None] = (
+        _past_the_rename if order == "rename first" else _past_the_object
+    )
     for seed in range(12):
         story = recorded(way, seed, root, twice=0)
         for at in syncs_of(story):
