@@ -28,9 +28,11 @@ class Terrazzo(Library):
 
         opened = terrazzo.open_array(path, mode=mode)
         if mode != "r":
-            strategy = self.strategy
+            strategy: Any = self.strategy
             if strategy == "append":
                 strategy = terrazzo.Append(index_at_end=True)
+            elif strategy == "in-place":
+                strategy = terrazzo.InPlace(otherwise="append", torn_reads=True)
             opened = opened.using(strategy=strategy, durability="fsync" if self.sync else "none")
         self.array = opened
 

@@ -1,11 +1,12 @@
 """Measure terrazzo beside the other libraries: one command for every question, a page of tables and drawings.
 
-    python bench/run.py                              everything: half an hour on two cores
+    python bench/run.py                              everything: half an hour on two cores; writes docs/bench
     python bench/run.py --quick                      smaller arrays, a few minutes
     python bench/run.py --only whole_read,slices     some questions
-    python bench/run.py --from report.json           the page again, from figures that were kept
+    python bench/run.py --from a.json,b.json         the page again, from figures that were kept; later ones win
 
-Arrays are made in a temporary folder and removed. Without --write the tables are printed and nothing is kept.
+Arrays are made in a temporary folder and removed. Unless everything was asked, or --write says where, the tables are
+printed and nothing is kept.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ def main() -> None:
     names = asked.only.split(",") if asked.only else every_question()
     questions = [ask(name) for name in names]
     if asked.source:
-        report = json.loads(Path(asked.source).read_text())
+        report = kept(asked.source.split(","))
     else:
         report = sit(asked, questions)
     if asked.json:
-        Path(asked.json).write_text(json.dumps(report, indent=1) + "\n")
-    if asked.write:
-        write(report, questions, Path(asked.write))
+        keep(report, asked.json)
+    some = (asked.only, asked.quick, asked.shape, asked.libraries, asked.cases, asked.source)
+    if asked.write or not any(some):
+        write(report, questions, Path(asked.write or ROOT / "docs" / "bench"))
 
 
 def arguments() -> argparse.Namespace:
@@ -99,11 +101,25 @@ def sit(asked: argparse.Namespace, questions: list[Question]) -> dict[str, Any]:
                 for line in lines if len(rows) == 1 else lines[-1:]:
                     print(line, flush=True)
                 if asked.json:
-                    Path(asked.json).write_text(json.dumps(report, indent=1) + "\n")
+                    keep(report, asked.json)  # what was measured stays when the rest does not end
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"\n{time.monotonic() - started:.0f} s")
     return report
+
+
+def keep(report: dict[str, Any], path: str) -> None:
+    Path(path).write_text(json.dumps(report, indent=1) + "\n")
+
+
+def kept(paths: list[str]) -> dict[str, Any]:
+    """One report from several: the circumstances of the last, and of every question the last that has it."""
+    reports = [json.loads(Path(path).read_text()) for path in paths]
+    results: dict[str, Any] = {}
+    for report in reports:
+        for name, rows in report["results"].items():
+            results.setdefault(name, {}).update(rows)
+    return {**reports[-1], "results": results}
 
 
 def circumstances(shape: tuple[int, ...], settings: Settings) -> dict[str, Any]:
