@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import stat
 import struct
 import zlib
 from collections.abc import Sequence
@@ -23,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from terrazzo.stores import lanes
-from terrazzo.stores.files import Files
 from terrazzo.stores.journal import JOURNAL_SUFFIX
 from tests.faults.layers import Counting
 
-__all__ = ["RETURNED", "Disk", "Recording", "SYNCS", "crash"]
+__all__ = ["RETURNED", "SYNCS", "Disk", "Recording", "crash"]
 
 SECTORS = (512, 512, 64)
 RETURNED = "returned"
