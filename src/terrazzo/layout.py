@@ -11,7 +11,7 @@ is read and written right, whole, by the codec itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,10 @@ class Layout:
             options=options,
             _chains=chains,
         )
+
+    def resized(self, shape: tuple[int, ...]) -> Layout:
+        """The layout of the array once it has this shape; chunks keep their places."""
+        return replace(self, shape=shape, grid=self.grid.resized(shape))
 
     @property
     def dtype(self) -> np.dtype[Any]:

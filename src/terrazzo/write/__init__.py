@@ -1,7 +1,23 @@
 """The write room: the flow from a value to stored objects (flow.py), its rows (rows.py), their encoding (encoding.py),
-shards that are patched instead of replaced (patching.py), and whole shards from their populated chunks (whole.py)."""
+shards that are patched instead of replaced (patching.py), whole shards from their populated chunks (whole.py), and
+shards from chunks that are encoded already (encoded.py)."""
 
+from terrazzo.write.encoded import EncodedShard, put_encoded
+from terrazzo.write.encoding import encode
 from terrazzo.write.flow import write
+from terrazzo.write.patching import Memory, check_strategy
+from terrazzo.write.rows import Rows
+from terrazzo.write.slots import has_slots
 from terrazzo.write.whole import write_shard
 
-__all__ = ["write", "write_shard"]
+__all__ = [
+    "EncodedShard",
+    "Memory",
+    "Rows",
+    "check_strategy",
+    "encode",
+    "has_slots",
+    "put_encoded",
+    "write",
+    "write_shard",
+]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo import _kernel
-from terrazzo.errors import CodecError
+from terrazzo.errors import CodecError, ShardError
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
@@ -22,7 +22,7 @@ from terrazzo.stores.flow import Fetching, Working
 from terrazzo.stores.store import Hold, Sink, Source
 from terrazzo.write.rows import COPY, OVER_OLD, Rows
 
-__all__ = ["encode", "old_objects"]
+__all__ = ["copy_encoded", "encode", "old_objects"]
 
 Array = np.ndarray[Any, Any]
 
@@ -87,6 +87,31 @@ def encode(
             raise_failures(layout, names, counts, rows.number[start:stop], rows.inner[start:stop], failures)
         for sink, body, position in zip(sinks, bodies, ends, strict=True):
             if body and sink is not None:
+                sink.write(position, body)
+        found[start : start + MAX_ROWS] = np.frombuffer(got, np.uint64).reshape(-1, 2)
+        ends = list(after)
+    return found, ends
+
+
+def copy_encoded(
+    table: Array, sources: Sequence[Any], sinks: Sequence[Sink], starts: Sequence[int], options: Options
+) -> Generator[Any, Any, tuple[Array, list[int]]]:
+    """Copy encoded chunks (rows whose action is COPY) into their sinks; answers as `encode` does."""
+    found = np.empty((len(table), 2), np.uint64)
+    ends = list(starts)
+    handles = [sink.handle for sink in sinks]
+    nothing = np.zeros((), np.uint8)
+    for start in range(0, len(table), MAX_ROWS):
+        part = np.ascontiguousarray(table[start : start + MAX_ROWS])
+        call = partial(
+            _kernel.encode, [], sources, part, ("grid", []), nothing, handles, ends, False, options.threads
+        )
+        got, bodies, after, failures = yield Working(call)
+        if failures:
+            row, _, sentence = min(failures)
+            raise ShardError(f"encoded bytes of a chunk cannot be copied: {sentence} (row {start + row})")
+        for sink, body, position in zip(sinks, bodies, ends, strict=True):
+            if body:
                 sink.write(position, body)
         found[start : start + MAX_ROWS] = np.frombuffer(got, np.uint64).reshape(-1, 2)
         ends = list(after)

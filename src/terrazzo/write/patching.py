@@ -22,7 +22,7 @@ from terrazzo.strategy import Append, Changed, InPlace, Plan, Replace, Strategy,
 from terrazzo.write.encoding import encode
 from terrazzo.write.rows import rows_of
 
-__all__ = ["Memory", "check_strategy", "patches"]
+__all__ = ["Memory", "check_strategy", "patch_of", "patches"]
 
 Array = np.ndarray[Any, Any]
 
@@ -107,11 +107,11 @@ def patches(
         encoded = None
         if not np.array_equal(found.entries, old) or found.index_start != index[0]:
             encoded = sharding.encode_index(found.entries, counts[k])
-        changes.append(_patch(holds[k], found, fresh, sink.body, encoded, changed))
+        changes.append(patch_of(holds[k], found, fresh, sink.body, encoded, changed))
     return changes
 
 
-def _patch(hold: Hold, found: Plan, fresh: Array, body: bytearray, index: Any, changed: Changed) -> Patch:
+def patch_of(hold: Hold, found: Plan, fresh: Array, body: bytearray, index: Any, changed: Changed) -> Patch:
     """The writes of one plan: appended bytes in one piece, with the index where it follows them."""
     view = memoryview(body)
     tail = bytearray()

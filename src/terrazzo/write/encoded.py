@@ -1,0 +1,215 @@
+"""Shards put together from chunks that are encoded already: nothing is decoded, nothing is compressed again.
+
+What it does not do: encode, or believe that the bytes fit the array's codecs; whoever calls knows where they come from.
+Specification: sharding_indexed 1.0, "Binary shard format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.layout import Layout
+from terrazzo.options import Options
+from terrazzo.shard import EMPTY
+from terrazzo.stores.flow import Committing, Holding, Sinking
+from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
+from terrazzo.strategy import Append, Changed, Replace, Strategy, plan
+from terrazzo.write.encoding import copy_encoded, old_objects
+from terrazzo.write.flow import assemble, starts_of, with_patience
+from terrazzo.write.patching import patch_of
+from terrazzo.write.rows import COPY, MISSING, Rows, ranks
+from terrazzo.write.slots import has_slots
+
+__all__ = ["EncodedShard", "put_encoded"]
+
+Array = np.ndarray[Any, Any]
+Flow = Generator[Any, Any, None]
+
+
+@dataclass(slots=True, eq=False)
+class EncodedShard:
+    """New inner chunks of one shard, as they will be stored.
+
+    outer: the shard's index in the grid. inner: int64 (n,), C-order numbers of the inner chunks, all different.
+    places: int64 (n, 3), buffer, offset, nbytes of each; buffer -1: the chunk is all fill value and not stored.
+    buffers: open descriptors, or anything with the buffer protocol. kept: bool, one per inner chunk: what the shard
+    stores of the others stays (None: all of it; all False: it is not looked at).
+    """
+
+    outer: tuple[int, ...]
+    inner: Array
+    places: Array
+    buffers: Sequence[Any]
+    kept: Array | None = None
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether nothing of what is stored stays."""
+        if self.kept is None:
+            return False
+        left = self.kept.copy()
+        left[self.inner] = False
+        return not left.any()
+
+
+def put_encoded(
+    layout: Layout, shards: Sequence[EncodedShard], options: Options, cache: IndexCache, strategy: Strategy
+) -> Flow:
+    """Store the chunks of these shards (all different), in one commit, in the strategy's manner."""
+    if shards:
+        yield from with_patience(lambda: _put(layout, shards, options, cache, strategy))
+
+
+def _put(
+    layout: Layout, shards: Sequence[EncodedShard], options: Options, cache: IndexCache, strategy: Strategy
+) -> Flow:
+    sharding = layout.sharding
+    assert sharding is not None
+    outers = np.array([shard.outer for shard in shards], np.int64).reshape(len(shards), layout.ndim)
+    names = layout.chunk_keys(outers)
+    counts = layout.counts(outers)
+    whole = np.array([shard.replaces_all for shard in shards])
+    firsts = [None if whole[k] else first_range(sharding, count) for k, count in enumerate(counts)]
+    holds: list[Hold] = yield Holding(names, firsts)
+    sinks: list[Sink] = []
+    try:
+        olds: list[Array | None] = [
+            None
+            if whole[k] or hold.source is None
+            else parse(layout, names[k], counts[k], hold.source, options.strict).entries
+            for k, hold in enumerate(holds)
+        ]
+        changes: list[Put | Erase | Patch] = []
+        replaced: list[int] = []
+        for k, (hold, old) in enumerate(zip(holds, olds, strict=True)):
+            change = None
+            if old is not None and hold.patchable and not isinstance(strategy, Replace):
+                change = _patched(layout, hold, old, counts[k], shards[k], strategy)
+            if change is None:
+                replaced.append(k)
+            else:
+                changes.append(change)
+        if replaced:
+            needed = np.array([k not in set(replaced) or whole[k] for k in range(len(holds))])
+            handles = yield from old_objects(holds, needed)
+            sinks += yield Sinking([holds[k] for k in replaced])
+            rows, sources = _rows(shards, olds, counts, handles, replaced, strategy)
+            entries, ends = yield from copy_encoded(
+                rows.table, sources, sinks, starts_of(layout, [counts[k] for k in replaced]), options
+            )
+            changes += assemble(
+                layout,
+                rows,
+                entries,
+                ends,
+                [holds[k] for k in replaced],
+                sinks,
+                [counts[k] for k in replaced],
+                slots=has_slots(layout, strategy),
+            )
+        yield Committing(changes, options.durability)
+        for name in names:
+            cache.drop(name)
+    finally:
+        for sink in sinks:
+            with suppress(OSError):
+                sink.discard()
+        for hold in holds:
+            hold.release()
+
+
+def _rows(
+    shards: Sequence[EncodedShard],
+    olds: Sequence[Array | None],
+    counts: Sequence[tuple[int, ...]],
+    handles: Sequence[Any],
+    replaced: Sequence[int],
+    strategy: Strategy,
+) -> tuple[Rows, list[Any]]:
+    """The copies that make each shard, in the order in which its chunks will lie, and what they are copied from."""
+    sources: list[Any] = []
+    pieces: list[Rows] = []
+    for number, k in enumerate(replaced):
+        shard, old = shards[k], olds[k]
+        inner, places = shard.inner, shard.places.copy()
+        stored = places[:, 0] >= 0
+        places[stored, 0] += len(sources)
+        places[~stored, 0] = MISSING
+        sources += shard.buffers
+        if old is not None:
+            stays = old[:, 0] != EMPTY
+            if shard.kept is not None:
+                stays &= shard.kept
+            stays[shard.inner] = False
+            mine = np.flatnonzero(stays)
+            inner = np.concatenate([inner, mine])
+            before = np.column_stack([np.full(len(mine), len(sources)), old[mine].view(np.int64)])
+            places = np.concatenate([places, before])
+            sources.append(handles[k])
+        table = np.zeros((len(inner), 7), np.int64)
+        table[:, 0], table[:, 3] = COPY, number
+        table[:, 4:7] = places
+        rows = Rows(table, table[:, 3].copy(), inner, np.full(len(inner), -1, np.int64))
+        if strategy.order != "unordered":
+            rows = rows.ordered(np.argsort(ranks(strategy.order, counts[k])[inner], kind="stable"))
+        pieces.append(rows)
+    return Rows(
+        np.concatenate([piece.table for piece in pieces]),
+        np.concatenate([piece.number for piece in pieces]),
+        np.concatenate([piece.inner for piece in pieces]),
+        np.concatenate([piece.origin for piece in pieces]),
+    ), sources
+
+
+def _patched(
+    layout: Layout,
+    hold: Hold,
+    old: Array,
+    count: tuple[int, ...],
+    shard: EncodedShard,
+    strategy: Strategy,
+) -> Patch | Erase | None:
+    """The patch that a strategy makes of new chunks; None: replace the shard."""
+    sharding = layout.sharding
+    assert sharding is not None and hold.source is not None and hold.source.size is not None
+    inner, places = shard.inner, shard.places
+    if not all(memory_like(buffer) for buffer in shard.buffers):
+        return None
+    if shard.kept is not None:  # what goes counts as changed, too
+        goes = ~shard.kept & (old[:, 0] != EMPTY)
+        goes[inner] = False
+        gone = np.flatnonzero(goes)
+        inner = np.concatenate([inner, gone])
+        places = np.concatenate([places, np.tile(np.array([[-1, 0, 0]], np.int64), (len(gone), 1))])
+    body = bytearray()
+    fresh = np.full((len(inner), 2), -1, np.int64)
+    for row, (buffer, offset, nbytes) in enumerate(places.tolist()):
+        if buffer >= 0:
+            fresh[row] = len(body), nbytes
+            body += memoryview(shard.buffers[buffer]).cast("B")[offset : offset + nbytes]
+    size = hold.source.size
+    changed = Changed(
+        old, size, sharding.index_span(count, size), inner, np.where(fresh[:, 0] < 0, -1, fresh[:, 1])
+    )
+    found = plan(strategy, changed)
+    if found is None:
+        return None
+    if isinstance(strategy, Append) and not strategy.index_at_end and changed.index_at_end:
+        return None  # asked for by name only (check_strategy)
+    if (found.entries[:, 0] == EMPTY).all():
+        return Erase(hold)
+    encoded = None
+    if not np.array_equal(found.entries, old) or found.index_start != changed.index[0]:
+        encoded = sharding.encode_index(found.entries, count)
+    return patch_of(hold, found, fresh, body, encoded, changed)
+
+
+def memory_like(buffer: Any) -> bool:
+    """Whether the bytes are at hand, and not behind a descriptor."""
+    return not isinstance(buffer, int)

@@ -1,0 +1,6 @@
+"""The buffered writer: small pieces in, whole shards out (shard_writer.py); where it cuts the array (cuts.py), what
+of a part has arrived (parts.py), and the encoded chunks of shards that are not complete yet (pending.py)."""
+
+from terrazzo.writer.shard_writer import ShardWriter
+
+__all__ = ["ShardWriter"]
