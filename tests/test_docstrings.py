@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 from pathlib import Path
 
 import numpy as np
@@ -12,30 +11,31 @@ import pytest
 
 import terrazzo
 
+HOUSE = Path(terrazzo.__file__).parent
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: what one who reads the examples has imported
 NAMES = {"np": np, "terrazzo": terrazzo}
+FILES = sorted(path for path in HOUSE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
 
 
-def examples() -> list[doctest.DocTest]:
-    found = []
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    for module in sorted(pkgutil.walk_packages(terrazzo.__path__, "terrazzo."), key=lambda one: one.name):
-        if module.name.rpartition(".")[2] in ("__main__", "_kernel"):
-            continue
-        loaded = importlib.import_module(module.name)
-        found += finder.find(loaded, extraglobs=NAMES)
-    found += finder.find(terrazzo, extraglobs=NAMES)
-    return [test for test in found if test.examples]
+def module_name(path: Path) -> str:
+    return ".".join(["terrazzo", *path.relative_to(HOUSE).with_suffix("").parts]).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
-def test_example_runs(example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(module_name(path))
+    tests = [test for test in doctest.DocTestFinder().find(module, extraglobs=NAMES) if test.examples]
+    assert tests, "an example that no docstring holds"
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
     lines: list[str] = []
-    result = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(example, out=lines.append)
-    assert not result.failed, "".join(lines)
+    for number, test in enumerate(tests):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        runner.run(test, out=lines.append)
+    assert not runner.failures, "".join(lines)
 
 
 def test_there_are_examples() -> None:
-    assert len(examples()) > 20
+    assert len(FILES) > 10
