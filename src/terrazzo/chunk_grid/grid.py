@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -44,7 +45,7 @@ class ChunkGrid(ABC):
     def ndim(self) -> int:
         return len(self.dims)
 
-    @property
+    @cached_property
     def uniform_shape(self) -> tuple[int, ...] | None:
         """The shape of every chunk, or None where chunks differ."""
         edges = [dim.uniform for dim in self.dims]

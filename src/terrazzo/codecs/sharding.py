@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -205,7 +206,7 @@ class ShardingIndexed(ShardingCodec):
     def encoded_nbytes(self, spec: ChunkSpec) -> int | None:
         return None  # chunks that are all fill value are left out
 
-    @property
+    @cached_property
     def _plain(self) -> int | None:
         """The checksum's bytes behind a plain little-endian table; None for any other index."""
         names = [codec.name for codec in self.index_codecs]

@@ -15,6 +15,7 @@ from terrazzo.index import IndexCache, first_range, parse
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
+from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Opening
 from terrazzo.stores.store import ALL, Open, Source, Tag
 
@@ -95,14 +96,7 @@ def open_objects(
     counts = counts_of(layout, outers)
     sharding = layout.sharding
     if sharding is None:
-        first = None if parts else ALL
-        sources = yield Opening([Open(name, first, or_handle=True) for name in names])
-        if any(source is not None and source.first is None and source.size is None for source in sources):
-            # a store that tells no size: ranges inside the object cannot be known
-            for source in sources:
-                if source is not None:
-                    source.close()
-            sources = yield Opening([Open(name, ALL, or_handle=True) for name in names])
+        sources = yield Opening([Open(name, None if parts else ALL, or_handle=True) for name in names])
         if seen is not None:
             seen += [None if source is None else source.tag for source in sources]
         return Objects(outers, names, counts, sources, [])
@@ -135,6 +129,8 @@ def open_objects(
 
 def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> Array:
     """The kernel's rows of a window: source, offset, nbytes, program, cell. number: the object of each row."""
+    if len(number) == 1 == len(objects.entries):
+        return _only_row(objects.entries[0], int(window.inner[0]), int(window.cell[0]))
     rows = np.empty((len(number), 5), np.int64)
     _, which = layout.chains(objects.outers)
     rows[:, 3] = 0 if which is None else which[number]
@@ -150,6 +146,14 @@ def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> 
     rows[:, 0] = np.where(taken[:, 0] == MISSING, MISSING, number)  # an empty entry is all ones
     rows[:, 1:3] = taken
     return rows
+
+
+def _only_row(entries: Array | None, inner: int, cell: int) -> Array:
+    """The row of a selection that touches one inner chunk, as most small reads do."""
+    offset, nbytes = (EMPTY, EMPTY) if entries is None else entries[inner].tolist()
+    if offset == EMPTY:
+        return np.array([[MISSING, 0, 0, 0, cell]], np.int64)
+    return np.array([[0, offset, nbytes, 0, cell]], np.int64)
 
 
 def _taken(entries: Sequence[Array | None], number: Array, inner: Array) -> Array:
