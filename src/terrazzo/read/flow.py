@@ -100,17 +100,18 @@ def _with_second_looks(
     chunks: ChunkCache | None = None,
 ) -> Flow:
     before: list[Tag | None] = []
+    unsettled = False
     for attempt in range(PATIENT_TRIES):
         seen: list[Tag | None] = []
         try:
             yield from _read_batch(layout, batch, outers, options, cache, chunks, seen, fresh=attempt > 0)
             return
         except (ShardError, CodecError, ConflictError) as error:
-            changing = isinstance(error, ConflictError) or seen != before
+            changing = unsettled or isinstance(error, ConflictError) or seen != before
             if attempt == PATIENT_TRIES - 1 or (attempt >= TRIES - 1 and not changing):
                 raise
         before = seen
-        yield Recovering(layout.chunk_keys(outers))
+        unsettled = any((yield Recovering(layout.chunk_keys(outers))))
         # Uneven pauses once it takes long, so as not to keep step with the writer.
         pause = 0.002 * 4**attempt if attempt < TRIES - 1 else random.uniform(0, 0.02)
         yield Working(partial(time.sleep, pause))

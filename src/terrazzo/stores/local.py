@@ -289,6 +289,13 @@ class LocalStore(Store):
             return False
         return True
 
+    def unsettled(self, key: str) -> bool:
+        try:
+            os.close(self._open(self._path(check_key(key)) + JOURNAL_SUFFIX, _LOOK))
+        except OSError:
+            return False
+        return True
+
     def sync(self) -> None:
         try:
             self.unsynced.sync()

@@ -199,6 +199,10 @@ class Store(ABC):
         """Finish or undo what a dead writer left of `key`; True where the object may differ now: read it again."""
         return False
 
+    def unsettled(self, key: str) -> bool:
+        """Whether somebody changes `key` in place now, or died doing so: what does not decode may do so soon."""
+        return False
+
     def sync(self) -> None:
         """Make everything durable that was committed with durability "rename" through this store."""
 

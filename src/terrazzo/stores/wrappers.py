@@ -129,6 +129,9 @@ class WrapperStore(Store):
     def recover(self, key: str) -> bool:
         return self.ask("recover", key, lambda: self.store.recover(key))
 
+    def unsettled(self, key: str) -> bool:
+        return self.store.unsettled(key)
+
     def sync(self) -> None:
         self.ask("sync", "", self.store.sync)
 
@@ -152,7 +155,7 @@ class ReadOnlyStore(WrapperStore):
         self._refuse("sink")
 
     def recover(self, key: str) -> bool:
-        return False  # mending is writing
+        return self.store.unsettled(key)  # mending is writing
 
     def _refuse(self, verb: str) -> NoReturn:
         raise ReadOnlyError(
@@ -323,6 +326,9 @@ class PrefixStore(WrapperStore):
 
     def recover(self, key: str) -> bool:
         return self.store.recover(self.prefix + check_key(key))
+
+    def unsettled(self, key: str) -> bool:
+        return self.store.unsettled(self.prefix + check_key(key))
 
 
 # -- what a request is about ------------------------------------------------------------------------------------------
