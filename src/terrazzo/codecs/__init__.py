@@ -10,7 +10,15 @@ from terrazzo.codecs.blosc import BloscCodec
 from terrazzo.codecs.bytes import BytesCodec
 from terrazzo.codecs.cast_value import CastValue
 from terrazzo.codecs.chain import Chain
-from terrazzo.codecs.codec import ArrayArrayCodec, ArrayBytesCodec, BytesBytesCodec, ChunkSpec, Codec, Context
+from terrazzo.codecs.codec import (
+    ArrayArrayCodec,
+    ArrayBytesCodec,
+    BytesBytesCodec,
+    ChunkSpec,
+    Codec,
+    Context,
+    PartialReader,
+)
 from terrazzo.codecs.conditional import Conditional
 from terrazzo.codecs.crc32c import Crc32cCodec
 from terrazzo.codecs.gzip import GzipCodec
@@ -46,6 +54,7 @@ __all__ = [
     "Crc32cCodec",
     "GzipCodec",
     "PackBits",
+    "PartialReader",
     "Reshape",
     "ScaleOffset",
     "ShardingCodec",

@@ -24,6 +24,7 @@ from terrazzo.codecs.codec import (
     ChunkSpec,
     Codec,
     Context,
+    PartialReader,
     Step,
 )
 from terrazzo.codecs.native import Pipe, Program, as_bytes, called, pipe, program
@@ -108,6 +109,18 @@ class Chain:
         """The sharding codec where it is the whole chain, so that parts of a chunk can be read and written alone."""
         only = self.codecs[0] if len(self.codecs) == 1 else None
         return only if isinstance(only, ShardingIndexed) else None
+
+    @property
+    def partial(self) -> bool:
+        """Whether parts of a chunk can be decoded from parts of its bytes, by a codec that is the whole chain."""
+        only = self.codecs[0] if len(self.codecs) == 1 and self.native is None else None
+        return isinstance(only, ArrayBytesCodec) and type(only).partial is not ArrayBytesCodec.partial
+
+    def partial_reader(self, nbytes: int) -> PartialReader | None:
+        """What decodes parts of a chunk of `nbytes` bytes; None where this one has to be decoded whole."""
+        if self.encoded_nbytes not in (None, nbytes):
+            return None  # decoding it whole tells what is wrong
+        return self.serializer.partial(self.spec, nbytes)
 
     @property
     def checksummed(self) -> bool:

@@ -8,7 +8,8 @@ A codec is an immutable value: equal configurations are equal codecs, and it pic
 encoded bytes. A codec that the kernel knows also offers `step`; encode and decode must give the same bytes.
 
 To write one: subclass a kind, set `name`, write `from_configuration`, `configuration`, `encode` and `decode`, and pass
-the class to `register_codec`, or an object of it wherever codecs are named.
+the class to `register_codec`, or an object of it wherever codecs are named. An array -> bytes codec that can decode a
+part of a chunk from a part of its bytes offers a `PartialReader` besides.
 """
 
 from __future__ import annotations
@@ -26,9 +27,20 @@ from terrazzo.options import Limits
 if TYPE_CHECKING:
     from terrazzo.codecs.chain import Chain
 
-__all__ = ["ArrayArrayCodec", "ArrayBytesCodec", "BytesBytesCodec", "ChunkSpec", "Codec", "Context"]
+__all__ = [
+    "ArrayArrayCodec",
+    "ArrayBytesCodec",
+    "Box",
+    "BytesBytesCodec",
+    "ChunkSpec",
+    "Codec",
+    "Context",
+    "PartialReader",
+]
 
 Array = np.ndarray[Any, Any]
+#: a part of a chunk: one slice per dimension, with 0 <= start < stop <= extent and no step
+Box = tuple[slice, ...]
 Buffer = Any  # anything with the buffer protocol
 Step = tuple[object, ...]
 
@@ -137,8 +149,35 @@ class ArrayBytesCodec(Codec):
     def decode(self, encoded: Buffer, spec: ChunkSpec) -> Array:
         """An array of the specification's shape and type; raises CodecError on anything else."""
 
+    def partial(self, spec: ChunkSpec, nbytes: int) -> PartialReader | None:
+        """What reads parts of an encoded chunk of `nbytes` bytes; None: it has to be decoded whole.
+
+        Asked where this codec is the whole chain, for selections that leave out some of the chunk.
+        """
+        return None
+
     def step(self, spec: ChunkSpec) -> Step | None:
         return None
+
+
+class PartialReader(ABC):
+    """Decodes a box of one encoded chunk from some of its bytes; safe to use for many boxes.
+
+    Byte ranges are (start, length) in the encoded chunk. Those that lie outside of it are refused, and so is an answer
+    of another shape or data type than the box has.
+    """
+
+    def heads(self) -> Sequence[tuple[int, int]]:
+        """The ranges that tell where the rest lies, as a table of offsets does; none where arithmetic is enough."""
+        return ()
+
+    @abstractmethod
+    def ranges(self, heads: Sequence[Buffer], box: Box) -> Sequence[tuple[int, int]]:
+        """The ranges that this box takes; `heads` holds the bytes of the ranges asked for by `heads()`."""
+
+    @abstractmethod
+    def decode(self, heads: Sequence[Buffer], parts: Sequence[Buffer], box: Box) -> Array:
+        """The elements of the box, from the bytes of its ranges, in the order in which they were asked for."""
 
 
 class BytesBytesCodec(Codec):
