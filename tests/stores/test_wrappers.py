@@ -6,8 +6,10 @@ import logging
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
+import terrazzo
 from stores.test_stores import PartialValues, WholeValues
 from terrazzo.errors import StoreError, UnsupportedError
 from terrazzo.stores.contract import ALL, Open, Patch, Put
@@ -246,8 +248,36 @@ def test_a_conditional_store_commits_on_condition() -> None:
         del store.values["a"]
 
 
-def test_ranges_of_a_partial_store_are_pinned_by_what_was_read_first() -> None:
+class SizedPartialValues(PartialValues):
+    def getsize(self, key: str) -> int | None:
+        return len(self.values[key]) if key in self.values else None
+
+
+def test_a_store_of_ranges_without_sizes_is_opened_whole() -> None:
     store = PartialValues()
+    store.set("a", b"0123456789index")
+    (source,) = store.open([Open("a", (-5, None))])
+    assert source is not None
+    assert (source.size, bytes(source.first)) == (15, b"index")
+    store.set("a", b"abcdefghijINDEX")
+    assert bytes(store.fetch([(source, [(0, 2)])])[0][0]) == b"01"
+
+
+@pytest.mark.parametrize("kind", [PartialValues, SizedPartialValues])
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_shards_in_a_store_of_ranges(kind: type[PartialValues], location: str) -> None:
+    values = np.arange(100, dtype="int32")
+    array = terrazzo.create_array(
+        kind(), shape=(100,), chunks=(10,), shards={"shape": (50,), "index_location": location}, dtype="int32"
+    )
+    array[:] = values
+    array[7:13] = values[7:13] = -1
+    np.testing.assert_array_equal(terrazzo.open_array(array.store, mode="r")[5:60], values[5:60])
+    np.testing.assert_array_equal(array[:], values)
+
+
+def test_ranges_of_a_partial_store_are_pinned_by_what_was_read_first() -> None:
+    store = SizedPartialValues()
     store.set("a", b"0123456789index")
     (source,) = store.open([Open("a", (-5, None))])
     assert source is not None

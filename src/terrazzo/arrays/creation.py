@@ -71,6 +71,8 @@ def array_metadata(
 
     codecs: all codecs of the stored chunk, literally; the four arguments that name them singly must then be left alone.
     """
+    if isinstance(shards, Mapping):
+        shards, index_location = _named_shards(shards, index_location)
     if index_location not in ("start", "end"):
         raise ValueError(f"index_location is {index_location!r}; 'end' and 'start' are allowed")
     shape = extents(shape)
@@ -107,6 +109,14 @@ def array_metadata(
         ),
         dimension_names=_dimension_names(dimension_names, len(shape)),
     )
+
+
+def _named_shards(shards: Mapping[str, Any], index_location: str) -> tuple[Any, str]:
+    """`shards={"shape": ..., "index_location": ...}`, the form that zarr-python has for both."""
+    if "shape" not in shards or not set(shards) <= {"shape", "index_location"}:
+        raise ValueError(f"shards has the keys {sorted(shards)}; 'shape' is needed, 'index_location' is allowed")
+    location = shards.get("index_location") or index_location
+    return shards["shape"], getattr(location, "value", location)
 
 
 def extents(shape: object) -> tuple[int, ...]:

@@ -118,8 +118,11 @@ def open(store: Store, requests: Sequence[Open]) -> list[Source | None]:
         check_key(request.key)
         if request.first is not None:
             check_range(request.key, request.first)
-    if "get_partial_values" in store._own:
+    if "get_partial_values" not in store._own:
+        return [_open_whole(store, request) for request in requests]
+    if "getsize" in store._own or all(request.first == ALL for request in requests):
         return _open_ranges(store, requests)
+    # Without sizes nobody could tell whether an index points past its shard: such a store is read whole.
     return [_open_whole(store, request) for request in requests]
 
 
@@ -195,6 +198,8 @@ def _open_ranges(store: Store, requests: Sequence[Open]) -> list[Source | None]:
             source.size = _size_told(request.first, memoryview(part).nbytes)
             if request.first == ALL:
                 source.handle = part
+        if source.size is None:
+            source.size = store.getsize(request.key)
         sources.append(source)
     if tagged:
         for i in ask:
