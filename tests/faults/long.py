@@ -1,0 +1,188 @@
+"""The long searches, with ledgers: `python -m tests.faults.long power --count 50000`, and so on.
+
+What it does not do: run with the suite; there each search has a short form. A ledger in ledgers/ says what was
+searched (seeds, counts), at which commit, with what result. A search that finds something prints the seed and ends
+with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import terrazzo
+from tests.faults.conftest import SHARED_MEMORY
+from tests.faults.ways import WAYS, Way
+
+LEDGERS = Path(__file__).parent / "ledgers"
+ROOT = Path(__file__).resolve().parents[2]
+STATES_PER_STORY = 100
+
+
+def power(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` states per way of writing."""
+    from tests.faults.losses import recorded, states, violation_in
+
+    for way in WAYS:
+        with folder() as root:
+            found: list[Any] = []
+            distinct: set[bytes] = set()
+            n_stories = -(-count // STATES_PER_STORY)
+            done = 0
+            for story_seed in range(seed, seed + n_stories):
+                story = recorded(way, story_seed, root)
+                for returned, disk, state in states(story, STATES_PER_STORY, random.Random(story_seed)):
+                    done += 1
+                    distinct.add(hashlib.blake2b(repr((story_seed, state)).encode(), digest_size=12).digest())
+                    wrong = violation_in(story, returned, disk, state, root / "state")
+                    if wrong is not None:
+                        found.append({"seed": story_seed, "returned": returned, "what": wrong})
+            yield {
+                "way": way.name,
+                "seeds": [seed, seed + n_stories],
+                "states": done,
+                "distinct states": len(distinct),
+                "violations": found,
+            }
+
+
+def reads(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` reads per way of writing, by two readers, during rewrites."""
+    from tests.faults.test_readers import race
+
+    for way in WAYS:
+        with folder() as root:
+            n, wrong, errors = race(root, way, count)
+            yield {
+                "way": way.name,
+                "reads": n,
+                "wrong": wrong,
+                "errors": errors,
+                "violations": wrong + errors,
+            }
+
+
+def mutations(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` mutations of shards with the default codecs, half of them with the index at the start."""
+    from tests.faults.test_mutations import silently_wrong
+
+    terrazzo.read.flow.time.sleep = lambda _: None  # type: ignore[attr-defined]
+    for place in ("end", "start"):
+        n, errors, wrong = silently_wrong(count // 2, seed, place)
+        yield {"index": place, "seed": seed, "mutations": n, "errors": errors, "violations": wrong}
+
+
+def writers(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` writes per way by 16 processes, each with an inner chunk of its own; the last value of each is there."""
+    for way in WAYS:
+        with folder() as root:
+            n, lost = lost_updates(root, way, count)
+            yield {"way": way.name, "processes": 16, "writes": n, "violations": lost}
+
+
+def lost_updates(root: Path, way: Way, count: int) -> tuple[int, int]:
+    from tests.faults.test_writers import in_processes
+    from tests.faults.ways import CHUNK, made, noise, opened
+
+    n = 16
+    made(root, way, shape=(CHUNK[0] * n, CHUNK[1]), shards=(CHUNK[0] * n, CHUNK[1]))[0, 0] = 1
+    rounds = -(-count // n)
+
+    def value(number: int, turn: int) -> Any:
+        return noise(number * 100_000 + turn, CHUNK, bits=2 + 5 * (turn % 6))
+
+    def work(number: int) -> None:
+        array = opened(root, way).using(durability="rename")
+        for turn in range(rounds):
+            array[number * CHUNK[0] : (number + 1) * CHUNK[0]] = value(number, turn)
+
+    in_processes([lambda number=number: work(number) for number in range(n)])
+    found = opened(root, way)[...]
+    lost = sum(
+        not (found[number * CHUNK[0] : (number + 1) * CHUNK[0]] == value(number, rounds - 1)).all()
+        for number in range(n)
+    )
+    return n * rounds, lost
+
+
+def machine(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` examples of 50 steps of the state machine."""
+    environment = {**os.environ, "MACHINE_EXAMPLES": str(count), "MACHINE_STEPS": "50"}
+    arguments = ["-q", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", "tests/faults/test_machine.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=ROOT,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        print(done.stdout)
+    yield {"seed": seed, "examples": count, "steps": 50, "violations": int(done.returncode != 0)}
+
+
+SEARCHES = {"power": power, "reads": reads, "mutations": mutations, "writers": writers, "machine": machine}
+
+
+class folder:
+    """A folder in memory, where there is some, for the length of a block."""
+
+    def __enter__(self) -> Path:
+        at = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        self.path = Path(tempfile.mkdtemp(prefix="terrazzo-", dir=at))
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def commit() -> str:
+    """The commit that was searched; "+" where the library differs from it."""
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src", "kernel"], cwd=ROOT, check=False)
+    return head.strip() + ("+" if changed.returncode else "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("search", choices=SEARCHES)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ledgers", type=Path, default=LEDGERS)
+    asked = parser.parse_args()
+    head, start, results, bad = commit(), time.time(), [], 0
+    for result in SEARCHES[asked.search](asked.count, asked.seed):
+        print(json.dumps(result), flush=True)
+        results.append(result)
+        bad += bool(result["violations"])
+    ledger = {
+        "search": asked.search,
+        "command": f"python -m tests.faults.long {asked.search} --count {asked.count} --seed {asked.seed}",
+        "commit": head,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "seconds": round(time.time() - start),
+        "results": results,
+    }
+    asked.ledgers.mkdir(exist_ok=True, parents=True)
+    (asked.ledgers / f"{asked.search}.json").write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
