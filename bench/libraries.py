@@ -53,6 +53,16 @@ class TerrazzoAppend(Terrazzo):
     strategy = "append"
 
 
+class TerrazzoCached(Terrazzo):
+    """With a cache of decoded chunks, and shards that are known not to change: for random reads only."""
+
+    label = "terrazzo, cache"
+
+    def __init__(self, path: str, mode: str) -> None:
+        super().__init__(path, mode)
+        self.array = self.array.using(chunk_cache_nbytes=1 << 30, immutable=True)
+
+
 class ZarrPython(Library):
     label = "zarr-python"
     packages = ("zarr", "numcodecs")
@@ -181,6 +191,7 @@ LIBRARIES: dict[str, type[Library]] = {
     "terrazzo": Terrazzo,
     "terrazzo-in-place": TerrazzoInPlace,
     "terrazzo-append": TerrazzoAppend,
+    "terrazzo-cache": TerrazzoCached,
     "zarr": ZarrPython,
     "zarr-fused": ZarrFused,
     "zarr-zarrs": ZarrZarrs,
@@ -193,5 +204,7 @@ LIBRARIES: dict[str, type[Library]] = {
 
 OURS = ("terrazzo", "terrazzo-in-place", "terrazzo-append")
 FLOORS = ("floor", "floor-1")
+#: these answer a part of what they are asked from memory: only among themselves do they compare
+CACHES = ("terrazzo-cache", "tensorstore-cache")
 #: everything that other people wrote, in the form a user meets first
 PEERS = ("zarr", "zarr-fused", "zarr-zarrs", "zarrista", "tensorstore")

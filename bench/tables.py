@@ -46,7 +46,7 @@ def _where(report: dict[str, Any]) -> Iterator[str]:
         "32³ with zstd 3, `plain64-raw` has plain chunks of 64³ not compressed, and so on. The page cache is warm. "
         f"Every figure is a median over {report['repeats']} processes for each library, which took turns. "
         "A cell holds wall / CPU. The last columns say how many times our wall and CPU seconds the best of the other "
-        "libraries takes."
+        "libraries takes; caches of decoded chunks are left out of that."
     )
 
 

@@ -1,16 +1,19 @@
 """How long does it take to read small cubes that fit no chunk?"""
 
-from libraries import PEERS
+from libraries import CACHES, PEERS
 from operations import Read, random_boxes
 from question import Case, Question
 
-READERS = ("terrazzo", *PEERS, "tensorstore-cache")
+READERS = ("terrazzo", *PEERS, *CACHES)
 COUNT, EDGE = 250, 20
 
 QUESTION = Question(
     name="random_boxes",
     title=f"{COUNT} random boxes of {EDGE}³",
-    about="Each box touches one to eight chunks. Drawn anew for every call.",
+    about=(
+        "Each box touches one to eight chunks. Drawn anew for every call. With a cache (1 GiB), decoded chunks stay "
+        "in memory, and a part of the reads find them there."
+    ),
     cases=tuple(
         Case(
             f"{layout}, {'in one call' if batched else 'one by one'}",
