@@ -32,28 +32,31 @@ STATES_PER_STORY = 100
 
 
 def power(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """`count` states per way of writing."""
+    """`count` different states per way of writing."""
     from tests.faults.losses import recorded, states, violation_in
 
     for way in WAYS:
         with folder() as root:
             found: list[Any] = []
             distinct: set[bytes] = set()
-            n_stories = -(-count // STATES_PER_STORY)
-            done = 0
-            for story_seed in range(seed, seed + n_stories):
+            drawn, story_seed = 0, seed
+            while len(distinct) < count:
                 story = recorded(way, story_seed, root)
                 for returned, disk, state in states(story, STATES_PER_STORY, random.Random(story_seed)):
-                    done += 1
-                    distinct.add(hashlib.blake2b(repr((story_seed, state)).encode(), digest_size=12).digest())
+                    drawn += 1
+                    name = hashlib.blake2b(repr((story_seed, returned, state)).encode(), digest_size=12).digest()
+                    if name in distinct:
+                        continue
+                    distinct.add(name)
                     wrong = violation_in(story, returned, disk, state, root / "state")
                     if wrong is not None:
                         found.append({"seed": story_seed, "returned": returned, "what": wrong})
+                story_seed += 1
             yield {
                 "way": way.name,
-                "seeds": [seed, seed + n_stories],
-                "states": done,
-                "distinct states": len(distinct),
+                "seeds": [seed, story_seed],
+                "states drawn": drawn,
+                "different states": len(distinct),
                 "violations": found,
             }
 
