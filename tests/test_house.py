@@ -35,6 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "shard": set(),
     "stores": set(),
     "codecs": {"metadata", "shard"},
+    "dialects": {"metadata", "chunk_keys", "stores"},
     "indexing": {"chunk_grid"},
     "shapes": {"chunk_grid"},
     "layout": {"codecs", "metadata", "chunk_grid", "chunk_keys", "shard"},
@@ -44,14 +45,14 @@ ROOMS: dict[str, set[str]] = {
     "read": {"index", "layout", "codecs", "indexing", "shard", "stores"},
     "write": {"read", "index", "strategy", "layout", "indexing", "shard", "stores"},
     "inventory": {"read", "index", "layout", "indexing", "shard", "stores"},
-    "writer": {"write", "layout", "indexing", "stores"},
+    "writer": {"write", "index", "strategy", "layout", "indexing", "stores"},
     "arrays": {
         *("writer", "inventory", "write", "read", "index", "strategy", "layout", "indexing", "transformers"),
-        *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing", "config"),
+        *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing", "config", "dialects"),
     },
     "groups": {
         *("arrays", "layout", "strategy", "metadata", "transformers", "stores"),
-        *("drawing", "config", "progress"),
+        *("drawing", "config", "progress", "dialects"),
     },
 }
 #: these stand on groups and arrays and all that those stand on, but not on one another

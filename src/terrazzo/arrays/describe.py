@@ -11,12 +11,10 @@ from html import escape
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from terrazzo.arrays.documents import document_key
+from terrazzo.arrays.stored import inventory_of, layout_fingerprint, listed, stored_versions
 from terrazzo.drawing import grid_svg, nbytes_text
-from terrazzo.inventory import Inventory, inventory
-from terrazzo.stores.flow import run
+from terrazzo.inventory import Inventory
 
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
@@ -75,11 +73,30 @@ class Described:
     def nbytes_stored(self) -> int:
         """Bytes that the array takes in its store: chunks or shards, and its document."""
         array = _array(self)
-        return int(survey(array).sizes.sum()) + (array.store.getsize(document_key(array.path)) or 0)
+        return int(inventory_of(array).sizes.sum()) + (array.store.getsize(document_key(array.path)) or 0)
 
-    def inventory(self) -> Inventory:
-        """Which chunks are stored, in which objects, where and how large; from shard indexes, without decoding."""
-        return survey(_array(self))
+    def inventory(self, region: Any = None) -> Inventory:
+        """Which chunks are stored, in which objects, where and how large; from shard indexes, without decoding.
+
+        region: slices of step 1 and integers; chunks that lie in it, at least in part, count. None: the whole array.
+
+            >>> array = terrazzo.create_array(
+            ...     {}, shape=(100, 100), dtype="f4", chunks=(10, 10), shards=(50, 50)
+            ... )
+            >>> array[:30, :30] = 1.5
+            >>> found = array.inventory(np.s_[:20, :50])
+            >>> len(found), found.keys, found.chunks[0].tolist()
+            (6, ['c/0/0'], [0, 0])
+        """
+        return inventory_of(_array(self), region)
+
+    def stored_versions(self, region: tuple[tuple[int, int], ...]) -> dict[str, int]:
+        """For `Inventory.is_stale`: a fingerprint of the version of every stored object of a region."""
+        return stored_versions(_array(self), region)
+
+    def layout_fingerprint(self) -> int:
+        """For `Inventory.is_stale`: what stands for where this array's chunks lie."""
+        return layout_fingerprint(_array(self))
 
     def _repr_html_(self) -> str:
         array = _array(self)
@@ -163,7 +180,7 @@ def array_lines(array: Array) -> list[tuple[str, object]]:
 
 
 def _stored_lines(array: Array) -> list[tuple[str, object]]:
-    found = survey(array)
+    found = inventory_of(array)
     stored = int(found.sizes.sum()) + (array.store.getsize(document_key(array.path)) or 0)
     lines: list[tuple[str, object]] = [("No. bytes stored", _nbytes(stored))]
     if stored and array.dtype.itemsize:
@@ -193,45 +210,12 @@ def _varied(sizes: Sequence[tuple[int, ...]]) -> str:
 # what is stored
 
 
-def survey(array: Array) -> Inventory:
-    """The inventory of the smallest box of the grid that holds every stored object."""
-    box = _populated(array)
-    return run(
-        inventory(array.layout, box, array.options, array.index_cache),
-        array.chunk_store,
-    )
-
-
-def _populated(array: Array) -> tuple[tuple[int, int], ...]:
-    """(first, past the last) per dimension of the stored objects; the whole grid where the store cannot list."""
-    grid = array.shard_grid_shape
-    if not array.chunk_store.listable:
-        return tuple((0, n) for n in grid)
-    found = _listed(array)
-    if not len(found):
-        return tuple((0, 0) for _ in grid) or ()
-    return tuple((int(a), int(b) + 1) for a, b in zip(found.min(axis=0), found.max(axis=0), strict=True))
-
-
-def _listed(array: Array) -> np.ndarray[Any, Any]:
-    """The grid indices of the objects that a listing finds, int64 (n, ndim)."""
-    layout, grid = array.layout, array.shard_grid_shape
-    start = len(layout.prefix)
-    found = []
-    for key in array.chunk_store.list_prefix(layout.prefix):
-        index = layout.keys.parse(key[start:], layout.ndim)
-        if index is not None and all(i < n for i, n in zip(index, grid, strict=True)):
-            found.append(index)
-    return np.array(found, np.int64).reshape(len(found), layout.ndim)
+def _stored_objects(array: Array) -> int:
+    if array.chunk_store.listable:
+        return len(listed(array))
+    return len(inventory_of(array).keys)
 
 
 def _stored_chunks(array: Array) -> int:
-    if array.layout.sharding is None and array.chunk_store.listable:
-        return len(_listed(array))
-    return len(survey(array))
-
-
-def _stored_objects(array: Array) -> int:
-    if array.chunk_store.listable:
-        return len(_listed(array))
-    return len(survey(array).keys)
+    # an object of a plain array is a chunk: its size need not be asked for
+    return _stored_objects(array) if array.layout.sharding is None else len(inventory_of(array))
