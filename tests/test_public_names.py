@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -154,6 +155,37 @@ def test_import_needs_numpy_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+#: modules of the standard library that take long to import, and that no read or write of an array needs
+SLOW = (
+    *("asyncio", "concurrent.futures", "ctypes.util", "difflib", "email", "hashlib", "html", "http"),
+    *("importlib.metadata", "inspect", "logging", "multiprocessing", "platform", "random", "shutil", "socket"),
+    *("ssl", "subprocess", "tempfile", "typing_extensions", "uuid", "xml", "zipfile"),
+)
+
+
+@pytest.mark.parametrize("work", ["", "array = terrazzo.create_array('a.zarr', data=np.arange(9)); array[2:5]"])
+def test_slow_modules_wait_until_they_are_needed(tmp_path: Path, work: str) -> None:
+    program = (
+        f"import sys, numpy as np\nbefore = set(sys.modules)\nimport terrazzo\n{work}\n"
+        f"print(sorted((set(sys.modules) - before) & set({SLOW!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_waits_is_there() -> None:
+    assert terrazzo.AsyncArray.__name__ == "AsyncArray"
+    assert terrazzo.AsyncGroup.__name__ == "AsyncGroup"
+    assert terrazzo.api.synchronous.create_array is terrazzo.create_array
+    assert terrazzo.storage.ZipStore.__name__ == "ZipStore"
+    assert isinstance(terrazzo.__version__, str)
+    assert set(terrazzo.__all__) <= set(dir(terrazzo))
+    for module in (terrazzo, terrazzo.api, terrazzo.storage):
+        with pytest.raises(AttributeError, match="'nothing'"):
+            _ = module.nothing
 
 
 def test_debug_information_names_the_versions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,7 @@
     [2.5, 2.5, 0.0, 0.0]
 """
 
-from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
-from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from terrazzo import api, codecs, errors, storage
 from terrazzo.api.synchronous import (
@@ -49,22 +48,21 @@ from terrazzo.api.synchronous import (
     zeros_like,
 )
 from terrazzo.arrays import Array
-from terrazzo.arrays.asynchronous import AsyncArray
 from terrazzo.chunk_grid import register_chunk_grid
 from terrazzo.chunk_keys import register_chunk_keys
 from terrazzo.codecs import register_codec
 from terrazzo.config import config
 from terrazzo.groups import Group
-from terrazzo.groups.asynchronous import AsyncGroup
 from terrazzo.metadata import register_data_type
 from terrazzo.options import Limits, Options
 from terrazzo.strategy import Append, InPlace, Replace
 from terrazzo.transformers import register_transformer
 
-try:
-    __version__ = _version("terrazzo")
-except _PackageNotFoundError:  # run from a source tree
-    __version__ = "0+unknown"
+if _TYPE_CHECKING:
+    from terrazzo.arrays.asynchronous import AsyncArray
+    from terrazzo.groups.asynchronous import AsyncGroup
+
+    __version__: str
 
 __all__ = [
     "Append",
@@ -119,3 +117,31 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What takes long to import, once somebody asks for it."""
+    found: object
+    if name == "AsyncArray":
+        from terrazzo.arrays import asynchronous as arrays
+
+        found = arrays.AsyncArray
+    elif name == "AsyncGroup":
+        from terrazzo.groups import asynchronous as groups
+
+        found = groups.AsyncGroup
+    elif name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("terrazzo")
+        except PackageNotFoundError:  # run from a source tree
+            found = "0+unknown"
+    else:
+        raise AttributeError(f"module 'terrazzo' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

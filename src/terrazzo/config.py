@@ -10,7 +10,6 @@ Every setting may also come from the environment: `TERRAZZO_THREADS=4`, `TERRAZZ
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -148,6 +147,8 @@ def _check_name(name: str) -> None:
         or any(name == h or name.startswith(h + ".") for h in _HARMLESS)
     ):
         return
+    import difflib
+
     near = difflib.get_close_matches(name, [*_OWN, *_ZARR, *_EXTRA], 1)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(_OWN))}"
     raise ValueError(f"config: {name!r} is not a setting{hint}")

@@ -9,6 +9,8 @@ What it does not do: anything of its own; the contract to write a store by is `S
     ['a/b']
 """
 
+from typing import TYPE_CHECKING
+
 from terrazzo.arrays.place import StorePath
 from terrazzo.groups.places import StoreLike
 from terrazzo.stores.local import LocalStore
@@ -17,7 +19,9 @@ from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.open import open_store, register_opener
 from terrazzo.stores.store import Store
 from terrazzo.stores.wrappers import CountingStore, LoggingStore, PrefixStore, ReadOnlyStore, WrapperStore
-from terrazzo.stores.zip import ZipStore
+
+if TYPE_CHECKING:
+    from terrazzo.stores.zip import ZipStore
 
 __all__ = [
     "CountingStore",
@@ -35,3 +39,12 @@ __all__ = [
     "open_store",
     "register_opener",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name != "ZipStore":
+        raise AttributeError(f"module 'terrazzo.storage' has no attribute {name!r}")
+    from terrazzo.stores.zip import ZipStore  # zipfile takes long to import
+
+    globals()[name] = ZipStore
+    return ZipStore

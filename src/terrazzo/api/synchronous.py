@@ -5,9 +5,6 @@ What it does not do: anything of its own but telling versions.
 
 from __future__ import annotations
 
-import platform
-import sys
-from importlib import metadata
 from typing import Any
 
 from terrazzo.groups import (
@@ -98,6 +95,9 @@ def tree(grp: Group | Any, expand: bool | None = None, level: int | None = None)
 
 def print_debug_info() -> None:
     """Print the versions that a report of a fault should name."""
+    import platform
+    import sys
+
     print(f"terrazzo: {_version('terrazzo')}")
     print(f"python: {sys.version.split()[0]}")
     print(f"platform: {platform.platform()}")
@@ -107,6 +107,8 @@ def print_debug_info() -> None:
 
 
 def _version(package: str) -> str:
+    from importlib import metadata  # slow to import, and seldom needed
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

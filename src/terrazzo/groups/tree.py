@@ -6,7 +6,6 @@ What it does not do: find the nodes (nodes.py, group.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
 from terrazzo.drawing import printable
 from terrazzo.metadata import ArrayMetadata, Node
@@ -57,6 +56,8 @@ class Tree:
         return str(self)
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         lines = ["/"]
         for branch, name, words in self._lines("", ""):
             strong = escape(name) if words else f"<b>{escape(name)}</b>"

@@ -9,7 +9,6 @@ the array, the key and the inner chunk.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
@@ -113,7 +112,9 @@ def _with_second_looks(
         before = seen
         unsettled = any((yield Recovering(layout.chunk_keys(outers))))
         # Uneven pauses once it takes long, so as not to keep step with the writer.
-        pause = 0.002 * 4**attempt if attempt < TRIES - 1 else random.uniform(0, 0.02)
+        from random import uniform  # loads hashlib; here, where somebody waits anyway
+
+        pause = 0.002 * 4**attempt if attempt < TRIES - 1 else uniform(0, 0.02)
         yield Working(partial(time.sleep, pause))
 
 

@@ -7,7 +7,6 @@ bring, so that no two emulations can call one another for ever.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,6 +50,8 @@ def window(start: int, length: int | None, size: int) -> tuple[int, int]:
 
 def content_tag(value: Buffer) -> Tag:
     """A tag for stores without versions: equal contents are equal versions."""
+    import hashlib  # loads a library of its own
+
     return hashlib.blake2b(value, digest_size=16).digest()
 
 

@@ -15,7 +15,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 __all__ = ["Files", "sync_many", "write_all"]
@@ -109,6 +108,8 @@ def sync_many(files: Files, opened: Sequence[int]) -> None:
         for file in opened:
             files.sync(file)
         return
+    from concurrent.futures import ThreadPoolExecutor  # imports logging, which few need
+
     with ThreadPoolExecutor(min(THREADS, len(opened))) as pool:
         for _ in pool.map(files.sync, opened):
             pass

@@ -20,7 +20,6 @@ from terrazzo.stores.local import LocalStore
 from terrazzo.stores.mapping import MappingStore
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.store import Store
-from terrazzo.stores.zip import ZipStore
 
 __all__ = ["AccessMode", "StoreLike", "known_schemes", "open_store", "register_opener"]
 
@@ -105,6 +104,8 @@ def _open_path(path: str, mode: AccessMode, options: Mapping[str, Any]) -> tuple
         return LocalStore(os.path.expanduser(path), **_fitting(options, LocalStore, path)), ""
     if mode == "r+" and not os.path.isfile(archive):
         raise StoreError(f"{archive!r} does not exist; mode 'a' makes it")
+    from terrazzo.stores.zip import ZipStore  # zipfile takes long to import
+
     kind = _ARCHIVE_MODES[mode]
     return ZipStore(archive, kind, **_fitting(options, ZipStore, path)), inner
 
@@ -142,18 +143,19 @@ def _open_memory(rest: str, mode: AccessMode, options: Mapping[str, Any]) -> tup
 
 
 _OPENERS: dict[str, Opener] = {"file": _open_file, "memory": _open_memory}
-_TAKEN: dict[type, frozenset[str]] = {
-    LocalStore: frozenset({"follow_symlinks", "durability", "files"}),
-    ZipStore: frozenset({"max_members", "max_member_nbytes", "allow_duplicates"}),
+_TAKEN: dict[str, frozenset[str]] = {
+    "LocalStore": frozenset({"follow_symlinks", "durability", "files"}),
+    "ZipStore": frozenset({"max_members", "max_member_nbytes", "allow_duplicates"}),
 }
 
 
 def _fitting(options: Mapping[str, Any], kind: type, what: str) -> dict[str, Any]:
-    unknown = sorted(set(options) - _TAKEN[kind])
+    taken = _TAKEN[kind.__name__]
+    unknown = sorted(set(options) - taken)
     if unknown:
         raise StoreError(
             f"{what!r}: unknown option {', '.join(map(repr, unknown))}; "
-            f"{kind.__name__} takes {', '.join(sorted(_TAKEN[kind]))}"
+            f"{kind.__name__} takes {', '.join(sorted(taken))}"
         )
     return dict(options)
 

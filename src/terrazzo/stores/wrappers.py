@@ -6,12 +6,11 @@ What it does not do: change what a request means. Sources, holds and sinks are t
 from __future__ import annotations
 
 import builtins
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from terrazzo.errors import ReadOnlyError
 from terrazzo.options import Durability
@@ -19,7 +18,13 @@ from terrazzo.stores.contract import Buffer, Change, Cost, Hold, Open, Patch, Pu
 from terrazzo.stores.keys import check_key, check_prefix
 from terrazzo.stores.store import Store
 
+if TYPE_CHECKING:
+    import logging
+
 __all__ = ["CountingStore", "LoggingStore", "PrefixStore", "ReadOnlyStore", "WrapperStore"]
+
+#: logging.DEBUG; that module takes longer to import than a read takes
+DEBUG = 10
 
 T = TypeVar("T")
 Ranges = Sequence[tuple[Source, Sequence[tuple[int, int]]]]
@@ -229,10 +234,12 @@ class LoggingStore(WrapperStore):
 
     def __init__(self, store: Store, logger: logging.Logger | None = None) -> None:
         super().__init__(store)
+        import logging
+
         self.logger = logger or logging.getLogger("terrazzo")
 
     def ask(self, verb: str, what: Any, call: Callable[[], T]) -> T:
-        shown = _shown(verb, what) if self.logger.isEnabledFor(logging.DEBUG) else ""
+        shown = _shown(verb, what) if self.logger.isEnabledFor(DEBUG) else ""
         try:
             answer = call()
         except Exception as error:

@@ -9,7 +9,6 @@ fill value, bit for bit, is left out; an object without chunks is none.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -68,7 +67,9 @@ def with_patience(attempt: Callable[[], Flow]) -> Flow:
         except ConflictError:
             if number == TRIES - 1:
                 raise
-            pause = random.uniform(0, 0.01 * 2 ** min(number, 7))
+            from random import uniform  # loads hashlib; here, where somebody waits anyway
+
+            pause = uniform(0, 0.01 * 2 ** min(number, 7))
             yield Working(partial(time.sleep, pause))
 
 
