@@ -17,7 +17,7 @@ from terrazzo.codecs import PartialReader, register_codec, registry
 from terrazzo.errors import CodecError
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
-from terrazzo.stores.store import Range, Store
+from terrazzo.stores.store import Store
 from terrazzo.stores.wrappers import CountingStore
 from tests.codecs.partial_codec import Rows, RowsCodec
 

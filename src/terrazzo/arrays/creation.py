@@ -10,6 +10,7 @@ byte strings by `vlen-bytes`), zstd, and crc32c, so that a flipped bit is notice
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType, Extension, resolve_data_type
 from terrazzo.options import Options
 from terrazzo.shapes import chunk_shape, shard_shape
+from terrazzo.transformers import Transformer, register_transformer
 
 __all__ = ["COMPRESSORS", "DEFAULT", "array_metadata", "data_type_of", "extents"]
 
@@ -64,6 +66,7 @@ def array_metadata(
     chunk_key_encoding: Any = None,
     dimension_names: Sequence[str | None] | None = None,
     index_location: str = "end",
+    index_codecs: Any = None,
     storage_transformers: Sequence[Any] = (),
     options: Options | None = None,
 ) -> ArrayMetadata:
@@ -91,6 +94,8 @@ def array_metadata(
         chain = _chain(data_type, filters, serializer, compressors)
         if inner is not None:
             chain = [ShardingCodec(inner, tuple(chain), index_location=index_location)]
+            if index_codecs is not None:
+                chain = [replace(chain[0], index_codecs=tuple(index_codecs))]
     fill = (
         data_type.default_fill()
         if fill_value is DEFAULT or fill_value is None
@@ -104,9 +109,7 @@ def array_metadata(
         fill_value=fill,
         codecs=_resolved(chain, ChunkSpec(grid.distinct_shapes()[0], data_type, fill), options or Options()),
         attributes=dict(attributes or {}),
-        storage_transformers=tuple(
-            Extension.from_json(one, "storage_transformers") for one in storage_transformers
-        ),
+        storage_transformers=tuple(_transformer(one) for one in storage_transformers),
         dimension_names=_dimension_names(dimension_names, len(shape)),
     )
 
@@ -292,6 +295,14 @@ def _key_encoding(value: Any) -> Extension:
     if not extension.configuration and extension.name in usual:
         return Extension(extension.name, {"separator": usual[extension.name]})
     return extension
+
+
+def _transformer(value: Any) -> Extension:
+    """A transformer's name, the document's object, or a transformer, whose class is made known."""
+    if isinstance(value, Transformer):
+        register_transformer(type(value))
+        return Extension(value.name, value.configuration())
+    return Extension.from_json(value, "storage_transformers")
 
 
 def _dimension_names(names: Sequence[str | None] | None, ndim: int) -> tuple[str | None, ...] | None:

@@ -6,7 +6,6 @@ Specification: Zarr core 3.0, "Codecs"; names as registered in zarr-extensions.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -104,8 +103,13 @@ def codec_from_string(text: str, path: str = "") -> Codec:
 
 
 def codec_from(value: object, path: str = "") -> Codec:
-    """A codec from anything that stands for one: itself, a string, a document's object, or another library's codec."""
+    """A codec from anything that stands for one: itself, a string, a document's object, or another library's codec.
+
+    An object whose name is not known makes its class known, so that the array it was passed for can be opened again.
+    """
     if isinstance(value, Codec):
+        if value.name not in _codecs and not any(value.name.startswith(prefix) for prefix in _families):
+            register_codec(type(value))
         return value
     if isinstance(value, str):
         return codec_from_string(value, path)
@@ -167,6 +171,8 @@ def _argument(part: str) -> Any:
 
 def _unknown(name: str, path: str, more: str = "") -> UnknownCodecError:
     known = known_codecs()
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or difflib.get_close_matches(
         f"numcodecs.{name}", known, n=1, cutoff=0.9
     )
