@@ -44,7 +44,9 @@ def power(count: int, seed: int) -> Iterator[dict[str, Any]]:
                 story = recorded(way, story_seed, root)
                 for returned, disk, state in states(story, STATES_PER_STORY, random.Random(story_seed)):
                     drawn += 1
-                    name = hashlib.blake2b(repr((story_seed, returned, state)).encode(), digest_size=12).digest()
+                    name = hashlib.blake2b(
+                        repr((story_seed, returned, state)).encode(), digest_size=12
+                    ).digest()
                     if name in distinct:
                         continue
                     distinct.add(name)
