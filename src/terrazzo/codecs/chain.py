@@ -39,6 +39,9 @@ __all__ = ["Chain"]
 
 Run = Callable[[Any], Any]
 
+#: what a compressor's headers may add to small chunks
+SLACK_NBYTES = 64 << 10
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
@@ -131,7 +134,9 @@ class Chain:
         """The encoded chunk; `value` has the shape of the specification and is cast to its data type."""
         value = np.asarray(value, self.spec.data_type.numpy)
         if value.shape != self.spec.shape:
-            raise ValueError(f"a chunk of shape {value.shape} was given to a chain for chunks of {self.spec.shape}")
+            raise ValueError(
+                f"a chunk of shape {value.shape} was given to a chain for chunks of {self.spec.shape}"
+            )
         moved: Any = value
         for encode in self._encoders:
             moved = encode(moved)
@@ -184,7 +189,13 @@ def _build(codecs: Sequence[Codec], spec: ChunkSpec, context: Context) -> Chain:
         native = None
     encoders, decoders = _runs(resolved, specs, steps, lengths, context.limits.chunk_nbytes)
     return Chain(
-        tuple(resolved), tuple(specs), native, lengths[-1], context, tuple(encoders), tuple(reversed(decoders))
+        tuple(resolved),
+        tuple(specs),
+        native,
+        lengths[-1],
+        context,
+        tuple(encoders),
+        tuple(reversed(decoders)),
     )
 
 
@@ -194,10 +205,14 @@ def _check_kinds(codecs: Sequence[Codec], path: str) -> None:
         at = join(path, i)
         if isinstance(codec, ArrayArrayCodec):
             if turn is not None:
-                refuse(at, f"{codec.name} takes an array, but {codecs[turn].name} before it has made bytes of it")
+                refuse(
+                    at, f"{codec.name} takes an array, but {codecs[turn].name} before it has made bytes of it"
+                )
         elif isinstance(codec, ArrayBytesCodec):
             if turn is not None:
-                refuse(at, f"{codec.name} makes bytes of an array, but so does {codecs[turn].name}; one must go")
+                refuse(
+                    at, f"{codec.name} makes bytes of an array, but so does {codecs[turn].name}; one must go"
+                )
             turn = i
         elif isinstance(codec, BytesBytesCodec):
             if turn is None:
@@ -259,10 +274,10 @@ def _runs(
         encoders.append(_named(serializer.name, lambda value: serializer.encode(value, specs[turn])))
         decoders.append(_array_decoder(serializer, specs[turn]))
         stop = turn + 1
+    bounds = _bounds(lengths, limit)
     i = stop
     while i < len(codecs):
-        bound, exact = limit if lengths[i - turn - 1] is None else lengths[i - turn - 1], lengths[i - turn - 1]
-        assert bound is not None
+        bound, exact = bounds[i - turn - 1], lengths[i - turn - 1]
         last = next((j for j in range(i, len(steps)) if steps[j] is None), len(steps))
         if last > i:
             joined = pipe([step for step in steps[i:last] if step is not None])
@@ -278,13 +293,23 @@ def _runs(
     return encoders, decoders
 
 
+def _bounds(lengths: Sequence[int | None], limit: int) -> list[int]:
+    """The most bytes that decoding back to each of these places may make: with no length known there, what a wasteful
+    encoder would make of the place before. A bomb between two compressors gets no further than that."""
+    bounds: list[int] = []
+    for nbytes in lengths:
+        if nbytes is None:
+            nbytes = 2 * bounds[-1] + SLACK_NBYTES if bounds else limit
+        bounds.append(min(nbytes, limit))
+    return bounds
+
+
 def _program_encoder(run: Program) -> Run:
     return lambda value: called(run.encode_chunk, as_bytes(value))
 
 
 def _program_decoder(run: Program, spec: ChunkSpec) -> Run:
     dtype = spec.data_type.numpy
-
 
     def decode(encoded: Buffer) -> Array:
         return np.frombuffer(called(run.decode_chunk, encoded), np.uint8).view(dtype).reshape(spec.shape)
@@ -320,7 +345,9 @@ def _array_decoder(codec: ArrayArrayCodec | ArrayBytesCodec, spec: ChunkSpec) ->
     def decode(encoded: Any) -> Array:
         value = codec.decode(encoded, spec)
         if value.shape != spec.shape or value.dtype != dtype:
-            raise CodecError(f"made {value.dtype} of shape {value.shape}, must be {dtype} of shape {spec.shape}")
+            raise CodecError(
+                f"made {value.dtype} of shape {value.shape}, must be {dtype} of shape {spec.shape}"
+            )
         return value
 
     return _named(codec.name, decode)
