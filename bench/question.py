@@ -26,7 +26,9 @@ class Case:
     layout: str
     operation: Operation
     libraries: tuple[str, ...] = READERS
-    calls: int = 12  # at most this many timed calls in one process, after one that is not counted
+    calls: int = (
+        12  # at most this many calls in one process, after one that is not counted; 0: that one counts
+    )
     sync: bool = False  # writes are durable when the call returns
     heavy: bool = False  # left out by --quick
     inner_chunks: int = 0  # where the number of chunks is what the question varies

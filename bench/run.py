@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,11 @@ def arguments() -> argparse.Namespace:
     add("--cases", help="only cases whose name contains this")
     add("--timeout", type=float, default=60, help="seconds that one process may take (default 60)")
     add("--folder", help="where arrays are made (default: the system's temporary folder)")
+    add(
+        "--reuse",
+        metavar="FOLDER",
+        help="a folder for the arrays that is kept, and used again by the next run",
+    )
     add("--json", metavar="FILE", help="keep the figures")
     add(
         "--from",
@@ -86,7 +92,9 @@ def sit(asked: argparse.Namespace, questions: list[Question]) -> dict[str, Any]:
         check=not asked.no_check,
     )
     report = circumstances(shape, settings)
-    folder = Path(tempfile.mkdtemp(prefix="terrazzo-bench-", dir=asked.folder))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the folder goes in that case too
+    folder = Path(asked.reuse or tempfile.mkdtemp(prefix="terrazzo-bench-", dir=asked.folder))
+    folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     try:
         quarry = Quarry(folder, shape)
@@ -103,7 +111,8 @@ def sit(asked: argparse.Namespace, questions: list[Question]) -> dict[str, Any]:
                 if asked.json:
                     keep(report, asked.json)  # what was measured stays when the rest does not end
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not asked.reuse:
+            shutil.rmtree(folder, ignore_errors=True)
     print(f"\n{time.monotonic() - started:.0f} s")
     return report
 

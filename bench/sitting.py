@@ -7,7 +7,6 @@ slows all of them, and ratios within a row hold better than the times.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -62,15 +61,10 @@ def measure(question: Question, number: int, quarry: Quarry, settings: Settings)
 def _one(case: Case, order: dict[str, Any], quarry: Quarry, settings: Settings) -> dict[str, Any]:
     layout = LAYOUTS[case.layout]
     place = quarry.folder / "written.zarr"
-    if case.operation.on == "stored":
-        place = quarry.array(layout)
-    elif case.operation.on == "copy":
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(quarry.array(layout), place)
-        os.sync()  # so that no library pays for the copy
-    else:
-        quarry.empty(layout, place)
-    order["path"] = str(place)
+    if case.operation.on != "empty":
+        order["stored"] = str(quarry.array(layout))
+    order["document"] = str(quarry.document(layout))
+    order["path"] = order["stored"] if case.operation.on == "stored" else str(place)
     found = _run(order, settings)
     if case.operation.on != "stored":
         if "seconds" in found:

@@ -186,12 +186,11 @@ class Quarry:
             np.save(path, made.astype(layout.dtype) if layout.dtype != "uint16" else made)
         return path
 
-    def empty(self, layout: Layout, place: Path) -> Path:
-        """A new array without chunks: its document alone."""
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        (place / "zarr.json").write_text(json.dumps(layout.document(self.shape_of(layout))))
-        return place
+    def document(self, layout: Layout) -> Path:
+        """A file with the layout's zarr.json."""
+        path = self.folder / f"{layout.name}.json"
+        path.write_text(json.dumps(layout.document(self.shape_of(layout))))
+        return path
 
     def array(self, layout: Layout) -> Path:
         """The stored array that every library reads."""
@@ -200,7 +199,10 @@ class Quarry:
             return place
         import libraries
 
-        unfinished = self.empty(layout, self.folder / f"{layout.name}.unfinished")
+        unfinished = self.folder / f"{layout.name}.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        shutil.copy(self.document(layout), unfinished / "zarr.json")
         writer = libraries.LIBRARIES[layout.made_by](str(unfinished), "r+")
         found = load(self.values(layout))
         for box in tiles(self.shape_of(layout), layout.chunk):

@@ -15,11 +15,11 @@ QUESTION = Question(
     ),
     cases=(
         *(
-            Case(f"{layout}, 100³ over 8 shards", layout, Write(middle(100), on="copy"), WRITERS, calls=1)
+            Case(f"{layout}, 100³ over 8 shards", layout, Write(middle(100), on="copy"), WRITERS, calls=3)
             for layout in ("shard32-zstd", "shard32-raw")
         ),
         *(
-            Case(f"{layout}, 4 inner chunks", layout, Write(random_chunks(4), on="copy"), WRITERS, calls=1)
+            Case(f"{layout}, 4 inner chunks", layout, Write(random_chunks(4), on="copy"), WRITERS, calls=3)
             for layout in ("shard32-zstd", "shard32-raw")
         ),
     ),

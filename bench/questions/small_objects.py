@@ -10,6 +10,6 @@ QUESTION = Question(
     cases=(
         Case("read", "plain16-zstd", Read(every_box), calls=4),
         Case("one plane", "plain16-zstd", Read(one_slice(2)), calls=8),
-        Case("write", "plain16-zstd", Write(every_box), calls=1),
+        Case("write", "plain16-zstd", Write(every_box), calls=3),
     ),
 )

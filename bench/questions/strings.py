@@ -12,6 +12,6 @@ QUESTION = Question(
     cases=(
         Case("read", "strings-zstd", Read(every_box), READERS, calls=3),
         Case("first 1,000", "strings-zstd", Read(first(1000)), READERS, calls=8),
-        Case("write", "strings-zstd", Write(every_box), READERS, calls=1),
+        Case("write", "strings-zstd", Write(every_box), READERS, calls=3),
     ),
 )

@@ -22,6 +22,6 @@ QUESTION = Question(
         "What is written then waits in the page cache. The floor encodes and writes, without a temporary file."
     ),
     cases=tuple(
-        Case(name, name, Write(every_box), NOBODY, calls=1, heavy="gzip" in name) for name in LAYOUTS
+        Case(name, name, Write(every_box), NOBODY, calls=3, heavy="gzip" in name) for name in LAYOUTS
     ),
 )

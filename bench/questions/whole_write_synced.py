@@ -13,7 +13,7 @@ QUESTION = Question(
         "zarr-python, zarrs and zarrista cannot sync. The disk is the machine's: compare within a row."
     ),
     cases=tuple(
-        Case(name, name, Write(every_box), SYNCING, calls=1, sync=True)
+        Case(name, name, Write(every_box), SYNCING, calls=3, sync=True)
         for name in ("shard32-zstd", "shard32-raw", "plain64-raw")
     ),
 )
