@@ -33,6 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "chunk_grid": set(),
     "chunk_keys": set(),
     "shard": set(),
+    "foreign": set(),
     "stores": set(),
     "codecs": {"metadata", "shard"},
     "dialects": {"metadata", "chunk_keys", "stores"},
@@ -43,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "index": {"codecs", "layout", "shard", "stores"},
     "transformers": {"metadata", "index", "layout", "shard", "chunk_grid", "chunk_keys", "stores"},
     "read": {"index", "layout", "codecs", "indexing", "shard", "stores"},
-    "write": {"read", "index", "strategy", "layout", "indexing", "shard", "stores"},
+    "write": {"foreign", "read", "index", "strategy", "layout", "indexing", "shard", "stores"},
     "inventory": {"read", "index", "layout", "indexing", "shard", "stores"},
     "writer": {"write", "index", "strategy", "layout", "indexing", "stores"},
     "arrays": {

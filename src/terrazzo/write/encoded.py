@@ -23,6 +23,7 @@ from terrazzo.strategy import Append, Changed, Replace, Strategy, plan
 from terrazzo.write.encoding import copy_encoded, old_objects
 from terrazzo.write.flow import assemble, starts_of, with_patience
 from terrazzo.write.patching import patch_of
+from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import COPY, MISSING, Rows, ranks
 from terrazzo.write.slots import has_slots
 
@@ -96,12 +97,14 @@ def _put(
             else:
                 changes.append(change)
         if replaced:
+            looked_at = [old if k in set(replaced) else None for k, old in enumerate(olds)]
+            yield from refuse_foreign(layout, holds, looked_at, counts)
             needed = np.array([k not in set(replaced) or whole[k] for k in range(len(holds))])
             handles = yield from old_objects(holds, needed)
             sinks += yield Sinking([holds[k] for k in replaced])
             rows, sources = _rows(shards, olds, counts, handles, replaced, strategy)
             entries, ends = yield from copy_encoded(
-                rows.table, sources, sinks, starts_of(layout, [counts[k] for k in replaced]), options
+                rows, sources, sinks, starts_of(layout, [counts[k] for k in replaced]), options
             )
             changes += assemble(
                 layout,
@@ -152,19 +155,19 @@ def _rows(
             before = np.column_stack([np.full(len(mine), len(sources)), old[mine].view(np.int64)])
             places = np.concatenate([places, before])
             sources.append(handles[k])
-        table = np.zeros((len(inner), 7), np.int64)
-        table[:, 0], table[:, 3] = COPY, number
-        table[:, 4:7] = places
-        rows = Rows(table, table[:, 3].copy(), inner, np.full(len(inner), -1, np.int64))
+        rows = Rows(
+            np.full(len(inner), number, np.int64),
+            inner,
+            np.full(len(inner), -1, np.int64),
+            COPY,
+            source=places[:, 0],
+            offset=places[:, 1],
+            nbytes=places[:, 2],
+        )
         if strategy.order != "unordered":
             rows = rows.ordered(np.argsort(ranks(strategy.order, counts[k])[inner], kind="stable"))
         pieces.append(rows)
-    return Rows(
-        np.concatenate([piece.table for piece in pieces]),
-        np.concatenate([piece.number for piece in pieces]),
-        np.concatenate([piece.inner for piece in pieces]),
-        np.concatenate([piece.origin for piece in pieces]),
-    ), sources
+    return Rows.together(pieces), sources
 
 
 def _patched(

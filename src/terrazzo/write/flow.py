@@ -30,6 +30,7 @@ from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
 from terrazzo.strategy import Replace, Strategy
 from terrazzo.write.encoding import encode, old_objects
 from terrazzo.write.patching import check_strategy, patches
+from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import Rows, rows_of
 from terrazzo.write.slots import has_slots, write_in_slots
 
@@ -51,10 +52,17 @@ def write(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
+    buffered: bool = True,
 ) -> Flow:
-    """Store `value`, of the projection's buffer shape and the array's type, in the selected elements."""
+    """Store `value`, of the projection's buffer shape and the array's type, in the selected elements.
+
+    buffered: the store keeps new objects in memory until they are committed.
+    """
     check_strategy(layout, strategy)
-    for window in projection.windows(MAX_ROWS, max_objects(layout, options)):
+    most = max_objects(layout, options)
+    if buffered:
+        most = max(1, min(most, options.memory // max(1, layout.object_nbytes)))
+    for window in projection.windows(MAX_ROWS, most):
         yield from with_patience(partial(_write_window, layout, window, value, options, cache, strategy))
 
 
@@ -106,6 +114,9 @@ def _write_window(
                 layout, window, value, holds, olds, counts, sources, strategy, options, done
             )
         if not done.all():
+            if sharding is not None:
+                left = [None if done[k] else old for k, old in enumerate(olds)]
+                yield from refuse_foreign(layout, holds, left, counts)
             rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done)
             sinks += yield Sinking([hold for k, hold in enumerate(holds) if not done[k]])
             every = iter(sinks)
