@@ -49,6 +49,6 @@ def refuse_foreign(
         if name is not None:
             raise UnsupportedError(
                 f"shard {hold.key!r} is a {name} file too, and rewriting it whole would destroy that; write with "
-                "strategy Append(dead=1) or InPlace(otherwise='append'), which leave its bytes where they are, or copy the "
+                "strategy Append(dead=1) or InPlace(otherwise='append'), which leave its bytes in place, or copy the "
                 "array"
             )
