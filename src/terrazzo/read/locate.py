@@ -101,8 +101,9 @@ def open_objects(
             seen += [None if source is None else source.tag for source in sources]
         return Objects(outers, names, counts, sources, [])
     requests = []
-    for name, count in zip(names, counts, strict=True):
-        known = None if fresh else cache.get(name)
+    # Held here until they are used: another thread may change or drop what the cache has of a key meanwhile.
+    remembered = [None if fresh else cache.get(name) for name in names]
+    for name, count, known in zip(names, counts, remembered, strict=True):
         if known is not None and options.immutable:
             requests.append(Open(name, None, known.tag))
         else:
@@ -111,13 +112,13 @@ def open_objects(
     if seen is not None:
         seen += [None if source is None else source.tag for source in found.sources]
     try:
-        for name, count, source in zip(names, counts, found.sources, strict=True):
+        for name, count, source, known in zip(names, counts, found.sources, remembered, strict=True):
             if source is None:
                 cache.drop(name)
                 found.entries.append(None)
                 continue
-            index = cache.get(name) if source.first is None else None
-            if index is None or not (options.immutable or index.tag == source.tag):
+            index = known if source.first is None else None
+            if index is None:
                 index = parse(layout, name, count, source, options.strict)
                 cache.put(name, index)
             found.entries.append(index.entries)
