@@ -268,8 +268,8 @@ def test_old_arguments_are_taken_with_a_warning() -> None:
         terrazzo.open_group({}, synchronizer=object())
     with pytest.warns(UserWarning, match="cache_attrs has no effect"):
         terrazzo.group({}, cache_attrs=True)
-    with pytest.raises(MetadataError, match="zarr_format=2"):
-        terrazzo.open_group({}, zarr_format=2)
+    with pytest.raises(ValueError, match="zarr_format is 4"):
+        terrazzo.open_group({}, zarr_format=4)
 
 
 def test_open_like_and_group() -> None:

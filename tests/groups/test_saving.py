@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import terrazzo
-from terrazzo.errors import ContainsArrayError, GroupNotFoundError, MetadataError
+from terrazzo.errors import ContainsArrayError, GroupNotFoundError
 
 
 def test_one_array(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_nothing_to_save_or_load(tmp_path: Path) -> None:
     with pytest.raises(GroupNotFoundError):
         terrazzo.load(tmp_path / "x.zarr")
     assert not (tmp_path / "x.zarr").exists()
-    with pytest.raises(MetadataError, match="zarr_format=2"):
-        terrazzo.save(tmp_path / "x.zarr", np.zeros(1), zarr_format=2)
+    terrazzo.save(tmp_path / "x.zarr", np.zeros(1), zarr_format=2)
+    assert (tmp_path / "x.zarr" / ".zarray").exists()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ What it does not do: say what a document means (metadata), or where nodes are (g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
+from terrazzo.dialects import dialect_of
 from terrazzo.errors import ConflictError, LimitError, NodeNotFoundError
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, parse_node
 from terrazzo.options import Options
@@ -18,6 +20,7 @@ __all__ = [
     "create_document",
     "document_key",
     "erase_document",
+    "node_from_content",
     "read_contents",
     "read_document",
     "write_document",
@@ -38,7 +41,14 @@ def document_key(path: str) -> str:
 def read_document(store: Store, path: str, options: Options) -> Node | None:
     """The node at `path`, or None where there is no document."""
     (content,) = read_contents(store, [path], options)
-    return None if content is None else parse_node(content, document_key(path), options)
+    return None if content is None else node_from_content(store, path, content, options)
+
+
+def node_from_content(store: Store, path: str, content: bytes, options: Options) -> Node:
+    """The node that a document describes, with the dialect that its store keeps it in."""
+    node = parse_node(content, document_key(path), options)
+    view = dialect_of(store)
+    return node if view is None else replace(node, dialect=view.dialect)
 
 
 def read_contents(store: Store, paths: Sequence[str], options: Options) -> list[bytes | None]:
@@ -84,7 +94,7 @@ def change_document(store: Store, path: str, kind: type[T], change: Callable[[T]
             with store.hold(key, (0, options.limits.metadata_nbytes)) as hold:
                 if hold.source is None:
                     raise NodeNotFoundError(f"there is no {key!r} any more: the node was deleted")
-                node = parse_node(bytes(hold.source.first or b""), key, options)
+                node = node_from_content(store, path, bytes(hold.source.first or b""), options)
                 if not isinstance(node, kind):
                     raise NodeNotFoundError(f"{key!r} no longer describes the node that was opened")
                 changed = change(node)

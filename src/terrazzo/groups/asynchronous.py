@@ -37,7 +37,7 @@ class AsyncGroup:
         return self._group
 
     @classmethod
-    async def open(cls, store: Any, zarr_format: int | None = 3) -> AsyncGroup:
+    async def open(cls, store: Any, zarr_format: int | None = None) -> AsyncGroup:
         return cls(await asyncio.to_thread(Group.open, store, zarr_format))
 
     @classmethod

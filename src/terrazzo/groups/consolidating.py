@@ -12,9 +12,10 @@ from typing import Any, Unpack
 
 from terrazzo.arrays.documents import change_document
 from terrazzo.groups.creating import Settings, resolve_settings
+from terrazzo.groups.formats import settled
 from terrazzo.groups.group import Group
 from terrazzo.groups.nodes import group_at, refuse_read_only, walk
-from terrazzo.groups.places import StoreLike, place_of, refuse_zarr_format
+from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.metadata import ConsolidatedMetadata, GroupMetadata
 
 __all__ = ["consolidate_metadata"]
@@ -38,9 +39,9 @@ def consolidate_metadata(
     >>> sorted(consolidate_metadata(root.store).metadata.consolidated.documents)
     ['deep', 'deep/down']
     """
-    refuse_zarr_format(zarr_format)
     place = place_of(store, path, storage_options=storage_options)
     options, strategy = resolve_settings(**how)
+    place = settled(place, options, zarr_format=zarr_format)
     group_at(place, options)
     refuse_read_only(place)
     documents = {}

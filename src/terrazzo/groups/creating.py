@@ -20,8 +20,9 @@ from terrazzo.arrays.place import StorePath
 from terrazzo.config import config as settings
 from terrazzo.config import options_from
 from terrazzo.errors import TerrazzoWarning
-from terrazzo.groups.nodes import create_node, refuse_anything, refuse_leftovers
-from terrazzo.groups.places import StoreLike, place_of, refuse_zarr_format
+from terrazzo.groups.formats import making, stored_as, suited
+from terrazzo.groups.nodes import create_node, erase_node, refuse_anything, refuse_leftovers
+from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.options import Durability, Options
@@ -56,6 +57,7 @@ class About(Settings, total=False):
     fill_value: Any
     order: Literal["C", "F"] | None
     zarr_format: int | None
+    dialect: str | None
     attributes: Mapping[str, Any] | None
     chunk_key_encoding: Any
     dimension_names: Sequence[str | None] | None
@@ -91,7 +93,8 @@ def create_array(
     serializer: Any = "auto",
     fill_value: Any = DEFAULT,
     order: Literal["C", "F"] | None = None,
-    zarr_format: int | None = 3,
+    zarr_format: int | None = None,
+    dialect: str | None = None,
     attributes: Mapping[str, Any] | None = None,
     chunk_key_encoding: Any = None,
     dimension_names: Sequence[str | None] | None = None,
@@ -116,6 +119,8 @@ def create_array(
     shape in elements, each a multiple of the chunk's. index_location: of the shards' indexes, "end" or "start".
     filters, serializer, compressors: codecs as objects, strings ("zstd:5", "blosc:lz4:5:shuffle") or a document's
     objects; None for none. Left alone: bytes, zstd and crc32c. codecs: all of them in one list, instead.
+    zarr_format, dialect: the format, where it is not that of the group it goes into: 3, or 2; for the draft of 2022
+    dialect "P" (as zarr-python 2.12 to 2.18 wrote it) or "D" (to the letter). order: "F" is for those two.
     overwrite: what was there goes, with everything below it. config, options, durability, strategy: how work is done.
     progress: True for a bar, or a function of (done, total); counts stored chunks of data that is not in memory.
 
@@ -127,32 +132,45 @@ def create_array(
     >>> array.chunks, array.shards, float(array[0].sum())
     ((100, 100), (500, 500), 3.0)
     """
-    refuse_zarr_format(zarr_format)
-    _check_order(order)
     shape, dtype = _shape_and_type(shape, dtype, data)
     found, plan = resolve_settings(config=config, options=options, durability=durability, strategy=strategy)
+    given = place_of(store, name, storage_options=storage_options)
+    place, made = making(given, found, zarr_format, dialect)
+    if made == "v3":
+        _check_order(order)
+    how = suited(
+        made,
+        len(shape),
+        dtype,
+        {
+            "order": order,
+            "filters": filters,
+            "compressors": compressors,
+            "serializer": serializer,
+            "codecs": codecs,
+            "chunk_key_encoding": chunk_key_encoding,
+        },
+    )
     metadata = array_metadata(
         shape,
         dtype,
         chunks=chunks,
         shards=shards,
-        filters=filters,
-        compressors=compressors,
-        serializer=serializer,
-        codecs=codecs,
         fill_value=fill_value,
         attributes=attributes,
-        chunk_key_encoding=chunk_key_encoding,
         dimension_names=dimension_names,
         index_location=index_location,
         storage_transformers=storage_transformers,
         options=found,
+        **how,
     )
-    place = place_of(store, name, storage_options=storage_options)
+    metadata = replace(metadata, dialect=stored_as(made))
     array = Array(
         place.store, place.path, metadata, found, plan
     )  # checks the document before anything is written
     chunks_at = StorePath(array.chunk_store, place.path)
+    if overwrite and place.store is not given.store:
+        erase_node(given, found)  # what is there in another format goes too
     create_node(
         place,
         metadata,
@@ -206,7 +224,6 @@ def from_array(
             given[part] = said
     if _named(chunks) and not _named(shards) and isinstance(data, Array):
         given["shards"] = _fitting(given.get("shards"), given["chunks"])
-    given.setdefault("zarr_format", 3)
     return create_array(store, name=name, data=data, write_data=write_data, progress=progress, **given)
 
 

@@ -12,7 +12,6 @@ ones for listing, and only where that is asked for (`use_consolidated=True`) or 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack
@@ -33,9 +32,10 @@ from terrazzo.errors import (
     TerrazzoError,
 )
 from terrazzo.groups.creating import How, Settings, create_array, resolve_settings
+from terrazzo.groups.formats import making, stored_as
 from terrazzo.groups.members import Members
 from terrazzo.groups.nodes import children, create_node, erase_node, read_node, walk
-from terrazzo.groups.places import StoreLike, place_of, refuse_zarr_format
+from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.groups.tree import Tree
 from terrazzo.metadata import ArrayMetadata, ConsolidatedMetadata, GroupMetadata, Node, normalize_path
 from terrazzo.options import Options
@@ -89,12 +89,12 @@ class Group(Members):
         self.__init__(*state)  # type: ignore[misc]
 
     @classmethod
-    def open(cls, store: StoreLike, zarr_format: int | None = 3, **how: Unpack[Settings]) -> Group:
+    def open(cls, store: StoreLike, zarr_format: int | None = None, **how: Unpack[Settings]) -> Group:
         """The group at the root of a store (or at a StorePath), for reading and writing where the store allows it."""
         from terrazzo.groups.opening import open_group
 
-        refuse_zarr_format(zarr_format)
-        return open_group(store, mode="r" if place_of(store).read_only else "r+", **how)
+        mode = "r" if place_of(store).read_only else "r+"
+        return open_group(store, mode=mode, zarr_format=zarr_format, **how)
 
     @classmethod
     def from_store(
@@ -102,15 +102,15 @@ class Group(Members):
         store: StoreLike,
         *,
         attributes: Mapping[str, Any] | None = None,
-        zarr_format: int | None = 3,
+        zarr_format: int | None = None,
+        dialect: str | None = None,
         overwrite: bool = False,
         **how: Unpack[Settings],
     ) -> Group:
         """Make a group at the root of a store (or at a StorePath)."""
-        refuse_zarr_format(zarr_format)
         options, strategy = resolve_settings(**how)
-        place = place_of(store)
-        metadata = GroupMetadata(attributes=dict(attributes or {}))
+        place, made = making(place_of(store), options, zarr_format, dialect, overwrite=overwrite)
+        metadata = GroupMetadata(attributes=dict(attributes or {}), dialect=stored_as(made))
         create_node(place, metadata, options, overwrite=overwrite)
         return cls(place.store, place.path, metadata, options, strategy)
 
@@ -263,6 +263,8 @@ class Group(Members):
             names = list(group) if isinstance(group, Group) else []
         except (TerrazzoError, OSError):
             return text
+        import difflib
+
         near = difflib.get_close_matches(wanted, names, 1)
         if near:
             return f"{text}; did you mean {near[0]!r}?"
@@ -361,13 +363,12 @@ class Group(Members):
         *,
         attributes: Mapping[str, Any] | None = None,
         overwrite: bool = False,
-        zarr_format: int | None = 3,
+        zarr_format: int | None = None,
     ) -> Group:
         """Make a group below; ContainsGroupError or ContainsArrayError where a node is."""
         self._refuse_reading()
-        refuse_zarr_format(zarr_format)
-        metadata = GroupMetadata(attributes=dict(attributes or {}))
-        place = self.store_path / name
+        place, made = making(self.store_path / name, self._options, zarr_format)
+        metadata = GroupMetadata(attributes=dict(attributes or {}), dialect=stored_as(made))
         create_node(place, metadata, self._options, overwrite=overwrite)
         return Group(self._store, place.path, metadata, self._options, self._strategy)
 

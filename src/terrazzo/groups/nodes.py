@@ -16,6 +16,7 @@ from terrazzo.arrays.documents import (
     create_document,
     document_key,
     erase_document,
+    node_from_content,
     read_contents,
     read_document,
 )
@@ -33,7 +34,7 @@ from terrazzo.errors import (
     UnsupportedError,
 )
 from terrazzo.layout import Layout
-from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, parse_node, sort_key
+from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, sort_key
 from terrazzo.options import Options
 from terrazzo.stores.store import Store
 
@@ -66,7 +67,7 @@ def read_nodes(store: Store, paths: Sequence[str], options: Options) -> list[Nod
         node = None
         if content is not None:
             try:
-                node = parse_node(content, document_key(path), options)
+                node = node_from_content(store, path, content, options)
             except (MetadataError, LimitError) as error:
                 warnings.warn(f"left out: {error}", TerrazzoWarning, stacklevel=3)
         nodes.append(node)
@@ -136,7 +137,7 @@ def require_ancestors(place: StorePath, options: Options) -> None:
     for path, content in zip(above, read_contents(place.store, above, options), strict=True):
         node = None
         if content is not None:
-            node = parse_node(content, document_key(path), options)
+            node = node_from_content(place.store, path, content, options)
         else:
             try:
                 create_document(place.store, path, GroupMetadata(), options)

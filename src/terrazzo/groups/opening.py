@@ -24,10 +24,12 @@ from terrazzo.errors import (
 )
 from terrazzo.groups.creating import Settings, create, resolve_settings
 from terrazzo.groups.filled import like
+from terrazzo.groups.formats import Format, find, making, stored_as, wanted_dialect
 from terrazzo.groups.group import Group, node_object
 from terrazzo.groups.nodes import create_node, erase_node, read_node, refuse_anything, refuse_existing
-from terrazzo.groups.places import StoreLike, check_mode, place_of, refuse_zarr_format
+from terrazzo.groups.places import StoreLike, check_mode, place_of
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, normalize_path, sort_key
+from terrazzo.metadata.draft_types import Fallback
 
 __all__ = [
     "create_group",
@@ -52,8 +54,8 @@ def open(
 ) -> Array | Group:
     """Open the array or group that is there; where nothing is, make a group, or, with `shape`, an array.
 
-    mode: "a" unless given ("r" for a store that cannot be written to). Further arguments as in `open_array` or
-    `open_group`.
+    mode: "a" unless given ("r" for a store that cannot be written to). zarr_format, dialect: the format, found out
+    where nobody says; see `open_array`. Further arguments as in `open_array` or `open_group`.
 
     >>> root = open({}, mode="w")
     >>> open(root.store, path="a/b", shape=5, dtype="i2").shape
@@ -61,16 +63,16 @@ def open(
     >>> open(root.store, mode="r")["a"]
     <terrazzo.Group ...>
     """
-    refuse_zarr_format(zarr_format)
+    form = _format(zarr_format, how)
     place = place_of(store, path, mode=mode, storage_options=storage_options)
     if mode is None:
         mode = "r" if place.read_only else "a"
     if "shape" in how or "data" in how or (mode == "w-" and "dtype" in how):
-        return open_array(place, mode=mode, **how)
+        return open_array(place, mode=mode, **form, **how)
     settings: Settings = {name: how.pop(name) for name in Settings.__annotations__ if name in how}  # type: ignore[assignment]
     if mode in ("r", "r+", "a"):
         options, strategy = resolve_settings(**settings)
-        node = read_node(place, options)
+        place, node = find(place, options, **form)
         if isinstance(node, ArrayMetadata):
             return Array(place.store, place.path, node, options, strategy, mode == "r")
         if node is None and mode != "a":
@@ -82,7 +84,7 @@ def open(
         raise TypeError(
             f"{', '.join(sorted(how.keys() - allowed))} belong to an array; to make one, give shape too"
         )
-    return open_group(place, mode=mode, **settings, **how)
+    return open_group(place, mode=mode, **form, **settings, **how)
 
 
 def open_array(
@@ -99,6 +101,9 @@ def open_array(
 
     mode: without one the array must be there, and is open for writing where the store is. strategy, options,
     durability, config: how work is done. Raises ArrayNotFoundError, NodeTypeValidationError where a group is.
+    zarr_format: 2 or 3, where both are in one place or a new array is made. dialect: the same, and for the draft of
+    2022 "P" (as zarr-python 2.12 to 2.18 wrote it) or "D" (to the letter). fallback: "error", "warn" or "use" the
+    fallback of a data type of the draft that is not known. chunks_per_shard: of an array of the draft that lost it.
 
     >>> store = {}
     >>> open_array(store, mode="w", shape=(2, 2), dtype="u1")[0].tolist()
@@ -106,7 +111,7 @@ def open_array(
     >>> open_array(store).dtype
     dtype('uint8')
     """
-    refuse_zarr_format(zarr_format)
+    form = _format(zarr_format, how)
     place = place_of(store, path, mode=mode, storage_options=storage_options)
     settings: Any = {name: how.pop(name) for name in ("options", "durability", "strategy") if name in how}
     settings["config"] = config
@@ -114,7 +119,7 @@ def open_array(
     if mode == "w-":
         refuse_anything(place, options)
     elif mode != "w":
-        node = read_node(place, options)
+        place, node = find(place, options, **form)
         if isinstance(node, ArrayMetadata):
             return Array(place.store, place.path, node, options, strategy, mode == "r")
         if node is not None:
@@ -130,11 +135,12 @@ def open_array(
             )
         how["shape"] = how["data"].shape
     try:
-        return create(store=place, overwrite=mode == "w", **settings, **how)
+        said = {name: form[name] for name in ("zarr_format", "dialect") if name in form}
+        return create(store=place, overwrite=mode == "w", **said, **settings, **how)
     except ContainsArrayError:
         if mode != "a":
             raise
-    return open_array(place, mode="r+", **settings)  # another writer made it just now
+    return open_array(place, mode="r+", **form, **settings)  # another writer made it just now
 
 
 def open_group(
@@ -144,6 +150,9 @@ def open_group(
     path: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     zarr_format: int | None = None,
+    dialect: str | None = None,
+    fallback: Fallback = "error",
+    chunks_per_shard: Any = None,
     attributes: Mapping[str, Any] | None = None,
     use_consolidated: bool | None = None,
     cache_attrs: Any = None,
@@ -156,6 +165,7 @@ def open_group(
 
     use_consolidated: None uses consolidated metadata where the group is open for reading, or the store cannot list;
     True needs them to be there; False leaves them alone. Raises GroupNotFoundError, ContainsArrayError.
+    zarr_format, dialect, fallback, chunks_per_shard: the format, see `open_array`; for all that is below.
 
     >>> measurements = open_group({}, attributes={"title": "rain"})
     >>> measurements.attrs["title"]
@@ -165,13 +175,19 @@ def open_group(
         cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
     )
     check_mode(mode)
-    refuse_zarr_format(zarr_format)
+    form: Format = {
+        **({} if zarr_format is None else {"zarr_format": zarr_format}),
+        **({} if dialect is None else {"dialect": dialect}),
+        "fallback": fallback,
+        "chunks_per_shard": chunks_per_shard,
+    }
+    wanted_dialect(zarr_format, dialect)
     place = place_of(store, path, mode=mode, storage_options=storage_options)
     options, strategy = resolve_settings(**how)
     if mode == "w-":
         refuse_anything(place, options)
     elif mode != "w":
-        node = read_node(place, options)
+        place, node = find(place, options, **form)
         if isinstance(node, ArrayMetadata):
             raise ContainsArrayError(f"there is an array at {place.name!r} in {place.store}, not a group")
         if node is not None:
@@ -187,7 +203,8 @@ def open_group(
         raise GroupNotFoundError(
             f"there is no group with consolidated metadata at {place.name!r} in {place.store}"
         )
-    metadata = GroupMetadata(attributes=dict(attributes or {}))
+    place, made = making(place, options, zarr_format, dialect, overwrite=mode == "w")
+    metadata = GroupMetadata(attributes=dict(attributes or {}), dialect=stored_as(made))
     try:
         create_node(place, metadata, options, overwrite=mode == "w")
     except ContainsGroupError:
@@ -228,6 +245,7 @@ def create_group(
     *,
     path: str | None = None,
     zarr_format: int | None = None,
+    dialect: str | None = None,
     overwrite: bool = False,
     attributes: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -238,9 +256,10 @@ def create_group(
     >>> create_group({}, path="a/b").name
     '/a/b'
     """
-    refuse_zarr_format(zarr_format)
     place = place_of(store, path, storage_options=storage_options)
-    return Group.from_store(place, attributes=attributes, overwrite=overwrite, **how)
+    return Group.from_store(
+        place, attributes=attributes, overwrite=overwrite, zarr_format=zarr_format, dialect=dialect, **how
+    )
 
 
 def group(
@@ -249,6 +268,7 @@ def group(
     overwrite: bool = False,
     path: str | None = None,
     zarr_format: int | None = None,
+    dialect: str | None = None,
     attributes: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     cache_attrs: Any = None,
@@ -265,11 +285,11 @@ def group(
     _ignored(
         cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
     )
-    refuse_zarr_format(zarr_format)
+    form: Any = {"zarr_format": zarr_format, "dialect": dialect}
     place = place_of(store, path, storage_options=storage_options)
     if overwrite:
-        return Group.from_store(place, attributes=attributes, overwrite=True, **how)
-    return open_group(place, mode="r" if place.read_only else "a", attributes=attributes, **how)
+        return Group.from_store(place, attributes=attributes, overwrite=True, **form, **how)
+    return open_group(place, mode="r" if place.read_only else "a", attributes=attributes, **form, **how)
 
 
 def create_hierarchy(
@@ -315,6 +335,16 @@ def create_hierarchy(
         create_node(here, node, options)
         made.append((path, node_object(here, node, options, strategy, False)))
     return iter(made)
+
+
+def _format(zarr_format: int | None, how: dict[str, Any]) -> Format:
+    """What was said about the format, taken out of the other arguments."""
+    form: Any = {name: how.pop(name) for name in Format.__annotations__ if name in how}
+    if zarr_format is not None:
+        form["zarr_format"] = zarr_format
+    wanted_dialect(zarr_format, form.get("dialect"))
+    found: Format = form
+    return found
 
 
 def _with_groups_between(nodes: Mapping[str, Node]) -> dict[str, Node]:

@@ -10,11 +10,10 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias
 
 from terrazzo.arrays.place import StorePath
-from terrazzo.errors import MetadataError
 from terrazzo.stores.open import open_store
 from terrazzo.stores.store import Store
 
-__all__ = ["Mode", "StoreLike", "check_mode", "place_of", "refuse_zarr_format"]
+__all__ = ["Mode", "StoreLike", "check_mode", "place_of"]
 
 #: r: read, must exist; r+: read and write, must exist; a: make it where it is missing; w: delete what is there, make
 #: it; w-: make it, nothing may be there
@@ -28,15 +27,6 @@ MODES = ("r", "r+", "a", "w", "w-")
 def check_mode(mode: object) -> None:
     if mode not in MODES:
         raise ValueError(f"mode is {mode!r}; allowed are {', '.join(map(repr, MODES))}")
-
-
-def refuse_zarr_format(zarr_format: object) -> None:
-    """Only Zarr 3 is written."""
-    if zarr_format in (None, 3):
-        return
-    if zarr_format == 2:
-        raise MetadataError("zarr_format=2: nothing is written in Zarr 2; leave zarr_format out, or pass 3")
-    raise ValueError(f"zarr_format is {zarr_format!r}; 3 is allowed (or None)")
 
 
 def place_of(

@@ -19,7 +19,7 @@ from terrazzo.arrays.place import StorePath
 from terrazzo.groups.creating import create_array
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open as open_node
-from terrazzo.groups.places import StoreLike, place_of, refuse_zarr_format
+from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.metadata import normalize_path, resolve_data_type
 
 __all__ = ["load", "save", "save_array", "save_group"]
@@ -67,13 +67,12 @@ def save_array(
     >>> load("level.zarr")[-1].item()
     1.0
     """
-    refuse_zarr_format(zarr_format)
     values = _as_array(arr, "arr")
     how["overwrite"] = bool(how.get("overwrite")) or mode == "w"
     if "chunks" not in how and "codecs" not in how:
-        how.setdefault("shards", "auto")
+        how.setdefault("shards", None if zarr_format == 2 else "auto")
     with _opened(store, path, mode, storage_options) as place:
-        create_array(place, data=values, **how)
+        create_array(place, data=values, zarr_format=zarr_format, **how)
 
 
 def save_group(
@@ -90,7 +89,6 @@ def save_group(
     >>> sorted(load("year.zarr"))
     ['rain', 'wind']
     """
-    refuse_zarr_format(zarr_format)
     if not args and not kwargs:
         raise ValueError("there is nothing to save; give at least one array")
     named = {f"arr_{i}": value for i, value in enumerate(args)}
@@ -100,9 +98,10 @@ def save_group(
     for value in values.values():  # refuse what cannot be stored before anything is deleted
         resolve_data_type(data_type_of(value) if isinstance(value, np.ndarray) else value.dtype)
     with _opened(store, path, "w", storage_options) as place:
-        group = Group.from_store(place, overwrite=True)
+        group = Group.from_store(place, overwrite=True, zarr_format=zarr_format)
+        shards = None if zarr_format == 2 else "auto"
         for name, value in values.items():
-            group.create_array(name, data=value, shards="auto")
+            group.create_array(name, data=value, shards=shards)
 
 
 def load(
@@ -117,9 +116,8 @@ def load(
     >>> {name: values.shape for name, values in load("pair.zarr").items()}
     {'arr_0': (2,), 'arr_1': (3,)}
     """
-    refuse_zarr_format(zarr_format)
     with _opened(store, path, "r", storage_options) as place:
-        node = open_node(place, mode="r")
+        node = open_node(place, mode="r", zarr_format=zarr_format)
         if isinstance(node, Array):
             return node[...]
         return {name: found[...] for name, found in node.walk() if isinstance(found, Array)}

@@ -37,9 +37,13 @@ class ArrayMetadata:
     storage_transformers: tuple[Extension, ...] = ()
     dimension_names: tuple[str | None, ...] | None = None
     extra: dict[str, Any] = field(default_factory=dict)  # unknown members that need not be understood
+    dialect: str = "v3"  # the format it is stored in: "v3", "v2" or "draft"; who stores it knows
 
     node_type = "array"
-    zarr_format = 3
+
+    @property
+    def zarr_format(self) -> int:
+        return 2 if self.dialect == "v2" else 3
 
     @property
     def ndim(self) -> int:
@@ -93,9 +97,13 @@ class GroupMetadata:
     attributes: dict[str, Any] = field(default_factory=dict)
     consolidated: ConsolidatedMetadata | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    dialect: str = "v3"  # as of an array
 
     node_type = "group"
-    zarr_format = 3
+
+    @property
+    def zarr_format(self) -> int:
+        return 2 if self.dialect == "v2" else 3
 
     @property
     def consolidated_metadata(self) -> ConsolidatedMetadata | None:
@@ -111,11 +119,9 @@ class GroupMetadata:
         if self.consolidated is None or document is None:
             raise NodeNotFoundError(f"there is no node {path!r} in the consolidated metadata")
         node = node_from_json(document, f"{path}/zarr.json (consolidated)", options)
-        return (
-            replace(node, consolidated=self.consolidated.below(path))
-            if isinstance(node, GroupMetadata)
-            else node
-        )
+        if isinstance(node, GroupMetadata):
+            return replace(node, consolidated=self.consolidated.below(path), dialect=self.dialect)
+        return replace(node, dialect=self.dialect)
 
     def to_document(self) -> dict[str, Any]:
         document: dict[str, Any] = {

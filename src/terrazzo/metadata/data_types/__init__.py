@@ -6,6 +6,7 @@ What it does not do: encode chunks.
 from terrazzo.metadata.data_types.contract import DataType, Fill
 from terrazzo.metadata.data_types.numeric import Bool, Complex, Float, Integer
 from terrazzo.metadata.data_types.raw import NullTerminatedBytes, RawBits, VariableBytes
+from terrazzo.metadata.data_types.record import NumpyRecord
 from terrazzo.metadata.data_types.registry import (
     data_type_from_json,
     data_type_from_numpy,
@@ -26,6 +27,7 @@ __all__ = [
     "Float",
     "Integer",
     "NullTerminatedBytes",
+    "NumpyRecord",
     "NumpyTime",
     "RawBits",
     "SmallComplex",
@@ -43,5 +45,6 @@ __all__ = [
 for _cls in (
     Bool, Integer, Float, Complex, String, VariableBytes, FixedLengthUTF32, NullTerminatedBytes, NumpyTime, Struct,
     SmallInteger, SmallFloat, SmallComplex, RawBits,
+    NumpyRecord,
 ):  # fmt: skip
     register_data_type(_cls)

@@ -1,0 +1,125 @@
+"""Which format a hierarchy is in, found without help; and the view that a caller asks for by name.
+
+What it does not do: look where a document of Zarr 3 answers already: a store of Zarr 3 costs no further request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from terrazzo.dialects.draft import ENTRY, DraftView
+from terrazzo.dialects.v2 import ARRAY, GROUP, V2View, below
+from terrazzo.dialects.view import DialectView
+from terrazzo.errors import MetadataError
+from terrazzo.metadata import read_json
+from terrazzo.metadata.draft import Way, check_extensions
+from terrazzo.metadata.draft_types import Fallback
+from terrazzo.metadata.problems import describe
+from terrazzo.options import Options
+from terrazzo.stores.store import Store
+from terrazzo.stores.wrappers import ReadOnlyStore
+
+__all__ = ["DIALECTS", "dialect_of", "find_view", "is_entry_point", "view_of"]
+
+#: what `dialect=` takes: Zarr 3, Zarr 2, the draft as zarr-python wrote it, the draft to the letter
+DIALECTS = ("v3", "v2", "P", "D")
+Counts = Sequence[int] | Mapping[str, Sequence[int]] | None
+
+
+def dialect_of(store: Store) -> DialectView | None:
+    """The view that a store is, also behind a face that refuses changes."""
+    if isinstance(store, ReadOnlyStore):
+        return dialect_of(store.store)
+    return store if isinstance(store, DialectView) else None
+
+
+def is_entry_point(content: bytes | None) -> bool:
+    """Whether a `zarr.json` is the entry point of a hierarchy of the draft, and not a node's document."""
+    return (
+        content is not None
+        and b"/zarr/spec/" in content
+        and b"core/3.0" in content
+        and b'"node_type"' not in content
+    )
+
+
+def find_view(
+    store: Store,
+    path: str,
+    options: Options,
+    entry: bytes | None,
+    fallback: Fallback = "error",
+    chunks_per_shard: Counts = None,
+) -> DialectView | None:
+    """The view in which there may be a node at `path`, where Zarr 3 has none there; None where no format has.
+
+    entry: what the store's `zarr.json` holds, where that is known.
+    """
+    wanted = [below(path, ARRAY), below(path, GROUP)]
+    if entry is None:
+        wanted.append(ENTRY)
+    array, group, *rest = store.get_partial_values([(key, (0, 1 << 20)) for key in wanted])
+    entry = rest[0] if rest else entry
+    if array is not None or group is not None:
+        return V2View(store, options)
+    if is_entry_point(entry):
+        assert entry is not None
+        return _draft(store, entry, options, fallback, chunks_per_shard)
+    return None
+
+
+def view_of(
+    store: Store,
+    dialect: str,
+    options: Options,
+    fallback: Fallback = "error",
+    chunks_per_shard: Counts = None,
+) -> DialectView:
+    """The view of this name."""
+    if dialect == "v2":
+        return V2View(store, options)
+    if dialect not in ("P", "D"):
+        raise ValueError(f"dialect is {dialect!r}; {', '.join(map(repr, DIALECTS))} are allowed")
+    way: Way = "P" if dialect == "P" else "D"
+    entry = store.get(ENTRY)
+    suffix = _suffix(read_json(entry, ENTRY, options.limits)) if is_entry_point(entry) and entry else ".json"
+    return DraftView(store, options, way, suffix, fallback, chunks_per_shard)
+
+
+def _draft(store: Store, entry: bytes, options: Options, fallback: Fallback, counts: Counts) -> DraftView:
+    found = read_json(entry, ENTRY, options.limits, strict=options.strict)
+    if not isinstance(found, dict):
+        raise MetadataError(f"{ENTRY}: found {describe(found)}, must be an object")
+    try:
+        check_extensions(found.get("extensions", []), "extensions")
+    except MetadataError as error:
+        raise type(error)(f"{ENTRY}: {error}", error.problems) from None
+    suffix = _suffix(found)
+    return DraftView(store, options, _way(store, found, suffix), suffix, fallback, counts)
+
+
+def _suffix(entry: dict[str, Any]) -> str:
+    encoding = entry.get("metadata_encoding")
+    inside = encoding.get("metadata_key_suffix") if isinstance(encoding, dict) else None
+    suffix = inside if inside is not None else entry.get("metadata_key_suffix", "")
+    if not isinstance(suffix, str) or "/" in suffix or len(suffix) > 64:
+        raise MetadataError(
+            f"{ENTRY}: metadata_key_suffix: found {describe(suffix)}, must be a suffix of keys"
+        )
+    return suffix
+
+
+def _way(store: Store, entry: dict[str, Any], suffix: str) -> Literal["P", "D"]:
+    """Where documents lie says it; in an empty hierarchy, the address of the specification does."""
+    if any(store.exists(f"meta/root.{kind}{suffix}") for kind in ("group", "array")):
+        return "P"
+    if any(store.exists(f"meta/{kind}{suffix}") for kind in ("group", "array")):
+        return "D"
+    if store.listable:
+        keys, prefixes = store.list_dir("meta/")
+        if "meta/root/" in prefixes:
+            return "P"
+        if keys or prefixes:
+            return "D"
+    return "P" if "/protocol/" in str(entry.get("zarr_format")) else "D"
