@@ -1,0 +1,423 @@
+"""The configuration: one mapping, from YAML, JSON or Python, checked whole before anything is read or written.
+
+What it does not do: open files or stores. Page: docs/gridding.md has every key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from terrazzo.gridding.checking import boolean, check_known, mapping, one_of, whole
+from terrazzo.gridding.errors import GridConfigError, SchemaError
+from terrazzo.gridding.fields import Field, fields_from, precomputed_from
+from terrazzo.gridding.grid import Grid, refuse
+from terrazzo.gridding.healpix import HealpixGrid
+from terrazzo.gridding.optional import required
+from terrazzo.gridding.rectilinear import RectilinearGrid, check_keys
+
+__all__ = ["Config", "DataSource", "Execution", "Output", "grid_from", "load_config"]
+
+_HEALPIX = (
+    *("type", "parent_order", "child_order", "chunk_inner", "sharded", "ellipsoid", "coordinates"),
+    *("indexing_scheme", "layout", "emit_cell_ids"),
+)
+_RECTILINEAR = (
+    "type",
+    "crs",
+    "resolution",
+    "bounds",
+    "chunk_shape",
+    "chunk_inner",
+    "sharded",
+    "ellipsoid",
+    "coordinates",
+)
+_OUTPUT = ("grid", "store", "storage", "product_name", "store_layout", "consolidate_metadata", "pyramid")
+_STORAGE = ("inner_codecs", "index_location", "companion_chunks", "consolidated")
+_SOURCE = (
+    *("reader", "files", "groups", "coordinates", "variables", "quality_filter", "filters"),
+    *("read_workers", "shard_workers", "granule_workers", "driver"),
+)
+_EXECUTION = (
+    *("engine", "workers", "retries", "timeout", "receipts", "resume", "create_only", "memory", "address"),
+    *("durability", "batch_points"),
+)
+_READERS = {
+    "hdf5": "hdf5",
+    "h5coro": "hdf5",
+    "csv": "csv",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "columns": "columns",
+}
+ENGINES = ("serial", "threads", "processes", "dask", "lithops", "ray")
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where points are read from, and which of them count.
+
+    groups, coordinates, variables: as paths with `{group}` in HDF5, as column names elsewhere.
+    """
+
+    reader: str
+    files: tuple[str, ...]
+    longitude: str
+    latitude: str
+    variables: Mapping[str, Any]
+    groups: tuple[str, ...] = ("",)
+    filters: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the arrays go, and how they are stored."""
+
+    store: Any = None
+    inner_codecs: Any = ("bytes",)
+    index_location: str = "end"
+    companion_chunks: str = "shard"
+    consolidated: bool = False
+    product_name: str | None = None
+    pyramid: int = 0
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the work is done; nothing of it changes a byte of the result.
+
+    timeout: seconds after which a shard is given to a second worker. memory: bytes of points one worker holds.
+    receipts: "checksums" (of every object, read back), "lengths", or "none". resume: skip shards that are current.
+    create_only: refuse shards that another run has made.
+    """
+
+    engine: str = "threads"
+    workers: int | None = None
+    retries: int = 2
+    timeout: float | None = None
+    receipts: str = "checksums"
+    resume: bool = True
+    create_only: bool = False
+    memory: int = 256 << 20
+    address: str | None = None
+    durability: str = "fsync"
+    batch_points: int = 1 << 20
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration."""
+
+    grid: Grid
+    fields: Mapping[str, Field]
+    precomputed: Mapping[str, Field] = field(default_factory=dict)
+    source: DataSource | None = None
+    output: Output = field(default_factory=Output)
+    execution: Execution = field(default_factory=Execution)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any], folder: str | os.PathLike[str] | None = None) -> Config:
+        """Check a configuration; raises GridConfigError or SchemaError, before anything is written.
+
+        folder: what relative paths of files are relative to.
+        """
+        check_known(
+            given,
+            ("pipeline", "data_source", "aggregation", "output", "execution", "catalog", "worker"),
+            "",
+            elsewhere={
+                "bounds": "choose points by filters, or files by data_source.files",
+            },
+        )
+        pipeline = mapping(given.get("pipeline"), "pipeline")
+        if pipeline.get("type", "spatial") != "spatial":
+            raise GridConfigError(f"pipeline.type is {pipeline['type']!r}; only spatial is supported")
+        for section in ("aggregation", "output"):
+            if given.get(section) is None:
+                raise GridConfigError(f"the section {section} is missing; aggregation and output are needed")
+        output = mapping(given["output"], "output")
+        aggregation = mapping(given["aggregation"], "aggregation", SchemaError)
+        check_known(
+            aggregation,
+            ("variables", "coordinates", "chunk_precompute", "handoff", "streaming"),
+            "aggregation",
+            SchemaError,
+        )
+        grid_keys = dict(mapping(output.get("grid"), "output.grid"))
+        if "cell_ids" in mapping(aggregation.get("coordinates"), "aggregation.coordinates", SchemaError):
+            grid_keys.setdefault("coordinates", "cell_ids")
+        grid = grid_from(grid_keys)
+        source = _source(given.get("data_source"), given.get("catalog"), Path(folder or "."))
+        columns = None if source is None else tuple(source.variables)
+        precomputed = precomputed_from(aggregation.get("chunk_precompute"), columns)
+        return cls(
+            grid,
+            fields_from(aggregation.get("variables"), columns, tuple(precomputed)),
+            precomputed,
+            source,
+            _output(output, Path(folder or ".")),
+            _execution(given.get("execution")),
+        )
+
+    def with_execution(self, **changed: Any) -> Config:
+        return replace(self, execution=replace(self.execution, **changed))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the points that fields need, besides the coordinates."""
+        wanted: frozenset[str] = frozenset().union(
+            *(one.columns for one in (*self.fields.values(), *self.precomputed.values()))
+        )
+        return wanted - set(self.precomputed)
+
+    def describe(self) -> dict[str, Any]:
+        """What decides the bytes of the result, but for the points: for hashes, receipts and the store's attributes."""
+        return {
+            "grid": self.grid.describe(),
+            "variables": {name: dict(one.declared) for name, one in self.fields.items()},
+            "chunk_precompute": {name: dict(one.declared) for name, one in self.precomputed.items()},
+            "filters": [] if self.source is None else [dict(one) for one in self.source.filters],
+            "storage": {
+                "inner_codecs": repr(self.output.inner_codecs),
+                "index_location": self.output.index_location,
+                "companion_chunks": self.output.companion_chunks,
+            },
+            # sums of floating point numbers depend on where a batch ends
+            "batch": [self.execution.memory, self.execution.batch_points],
+        }
+
+    @property
+    def signature(self) -> str:
+        text = json.dumps(self.describe(), sort_keys=True, default=repr)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """The configuration in a YAML or JSON file; relative paths in it are relative to its folder."""
+    file = Path(path)
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise GridConfigError(f"{file} is no JSON: {error}") from None
+    else:
+        yaml = required("yaml", "YAML configurations", "healpix")
+        try:
+            given = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise GridConfigError(f"{file} is no YAML: {error}") from None
+    if not isinstance(given, Mapping):
+        raise GridConfigError(
+            f"{file} holds {type(given).__name__}; the sections aggregation and output are needed"
+        )
+    return Config.from_dict(given, file.parent)
+
+
+def grid_from(given: Mapping[str, Any]) -> Grid:
+    """The grid of `output.grid`."""
+    kind = given.get("type")
+    if kind == "healpix":
+        check_known(given, _HEALPIX, "output.grid")
+        for key in ("parent_order", "child_order"):
+            if given.get(key) is None:
+                raise GridConfigError(
+                    f"output.grid.{key} is missing: healpix needs parent_order and child_order"
+                )
+        if given.get("indexing_scheme", "nested") != "nested":
+            raise refuse("indexing_scheme", given["indexing_scheme"], "only nested is supported")
+        if given.get("layout", "fullsphere") != "fullsphere":
+            raise refuse("layout", given["layout"], "only fullsphere is supported")
+        emit = boolean(given.get("emit_cell_ids", False), "output.grid.emit_cell_ids")
+        return HealpixGrid(
+            given["parent_order"],
+            given["child_order"],
+            given.get("chunk_inner"),
+            given.get("sharded", False),
+            given.get("ellipsoid", "WGS84"),
+            given.get("coordinates", "cell_ids" if emit else "none"),
+        )
+    if kind == "rectilinear":
+        check_known(given, _RECTILINEAR, "output.grid")
+        check_keys(given)
+        return RectilinearGrid(
+            given["crs"],
+            given["resolution"],
+            given["bounds"],
+            given.get("chunk_shape", (256, 256)),
+            given.get("chunk_inner"),
+            given.get("sharded", False),
+        )
+    raise refuse("type", kind, "healpix or rectilinear are allowed")
+
+
+def _output(given: Mapping[str, Any], folder: Path) -> Output:
+    check_known(
+        given,
+        _OUTPUT,
+        "output",
+        elsewhere={
+            "sweep": "output.pyramid makes coarser grids",
+            "windowing": "run once per window, with a filter on time",
+            "endpoint_url": "give a store object",
+            "region": "give a store object",
+            "coverage_moc": "the populated shards are in `terrazzo grid status`",
+            "aoi_mask": "use data_source.filters",
+        },
+    )
+    if given.get("store_layout", "flat") != "flat":
+        raise GridConfigError(f"output.store_layout is {given['store_layout']!r}; only flat is supported")
+    storage = mapping(given.get("storage"), "output.storage")
+    check_known(storage, _STORAGE, "output.storage")
+    store = given.get("store")
+    if isinstance(store, str) and "://" not in store:
+        store = str(folder / store)
+    consolidated = storage.get("consolidated", given.get("consolidate_metadata", False))
+    return Output(
+        store,
+        storage.get("inner_codecs", ("bytes",)),
+        one_of(storage.get("index_location", "end"), ("start", "end"), "output.storage.index_location"),
+        one_of(
+            storage.get("companion_chunks", "shard"), ("shard", "unit"), "output.storage.companion_chunks"
+        ),
+        boolean(consolidated, "output.storage.consolidated"),
+        given.get("product_name"),
+        whole(given.get("pyramid", 0), "output.pyramid", 0),
+    )
+
+
+def _execution(given: object) -> Execution:
+    keys = dict(mapping(given, "execution"))
+    check_known(keys, _EXECUTION, "execution")
+    default = Execution()
+    receipts = keys.get("receipts", default.receipts)
+    if isinstance(receipts, bool):
+        receipts = "checksums" if receipts else "none"
+    timeout = keys.get("timeout")
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0
+    ):
+        raise GridConfigError(f"execution.timeout is {timeout!r}; a number of seconds above 0 is needed")
+    workers = keys.get("workers")
+    return Execution(
+        one_of(keys.get("engine", default.engine), ENGINES, "execution.engine"),
+        None if workers is None else whole(workers, "execution.workers"),
+        whole(keys.get("retries", default.retries), "execution.retries", 0),
+        timeout,
+        one_of(receipts, ("checksums", "lengths", "none"), "execution.receipts"),
+        boolean(keys.get("resume", default.resume), "execution.resume"),
+        boolean(keys.get("create_only", default.create_only), "execution.create_only"),
+        whole(keys.get("memory", default.memory), "execution.memory", 1 << 16),
+        keys.get("address"),
+        one_of(
+            keys.get("durability", default.durability), ("fsync", "rename", "none"), "execution.durability"
+        ),
+        whole(keys.get("batch_points", default.batch_points), "execution.batch_points"),
+    )
+
+
+def _source(given: object, catalog: object, folder: Path) -> DataSource | None:
+    if given is None:
+        return None
+    keys = mapping(given, "data_source")
+    check_known(
+        keys,
+        _SOURCE,
+        "data_source",
+        elsewhere={
+            "index": "files are read whole",
+            "assets": "join the products first",
+            "levels": "read one level",
+            "credentials_provider": "give a reader of your own",
+        },
+    )
+    reader = _READERS[one_of(keys.get("reader", "hdf5"), tuple(_READERS), "data_source.reader")]
+    coordinates = mapping(keys.get("coordinates"), "data_source.coordinates")
+    check_known(coordinates, ("longitude", "latitude"), "data_source.coordinates")
+    for name in ("longitude", "latitude"):
+        if not isinstance(coordinates.get(name), str):
+            raise GridConfigError(
+                f"data_source.coordinates.{name} is missing: a path or column name is needed"
+            )
+    variables = mapping(keys.get("variables"), "data_source.variables")
+    for name, how in variables.items():
+        if not isinstance(how, str) and not (isinstance(how, Mapping) and isinstance(how.get("path"), str)):
+            raise GridConfigError(
+                f"data_source.variables.{name} is {how!r}; a path, or path: and column:, are needed"
+            )
+        if isinstance(how, Mapping):
+            check_known(how, ("path", "column"), f"data_source.variables.{name}")
+    return DataSource(
+        reader,
+        _files(keys.get("files", catalog), folder),
+        coordinates["longitude"],
+        coordinates["latitude"],
+        dict(variables),
+        tuple(keys.get("groups") or ("",)),
+        _filters(keys),
+    )
+
+
+def _files(given: object, folder: Path) -> tuple[str, ...]:
+    """Paths, sorted, of a list of paths and patterns."""
+    if given is None:
+        return ()
+    patterns = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(patterns, Sequence):
+        raise GridConfigError(
+            f"data_source.files is {given!r}; a path, a pattern such as data/*.h5, or a list are needed"
+        )
+    found: list[str] = []
+    for pattern in patterns:
+        path = Path(pattern)
+        base, rest = (
+            (Path(path.anchor), str(path.relative_to(path.anchor)))
+            if path.is_absolute()
+            else (folder, str(path))
+        )
+        matches = (
+            sorted(str(one) for one in base.glob(rest))
+            if any(c in rest for c in "*?[")
+            else [str(base / rest)]
+        )
+        if not matches:
+            raise GridConfigError(f"data_source.files: nothing matches {str(pattern)!r} below {str(base)!r}")
+        found += matches
+    return tuple(found)
+
+
+_OPERATIONS = ("eq", "ne", "ge", "le", "lt", "gt", "in", "not_in")
+
+
+def _filters(keys: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """quality_filter and filters, as filters."""
+    found: list[Mapping[str, Any]] = []
+    quality = mapping(keys.get("quality_filter"), "data_source.quality_filter")
+    if quality:
+        check_known(quality, ("dataset", "value"), "data_source.quality_filter")
+        found.append({"dataset": quality.get("dataset"), "op": "eq", "value": quality.get("value", 0)})
+    given = keys.get("filters") or []
+    if not isinstance(given, list | tuple):
+        raise GridConfigError(f"data_source.filters is {given!r}; a list is needed")
+    for k, one in enumerate(given):
+        where = f"data_source.filters[{k}]"
+        one = mapping(one, where)
+        if "expression" in one:
+            check_known(one, ("expression",), where)
+            found.append({"expression": one["expression"]})
+            continue
+        check_known(one, ("dataset", "op", "value", "values", "column", "keep"), where)
+        one_of(one.get("op"), _OPERATIONS, f"{where}.op")
+        found.append(dict(one))
+    for k, one in enumerate(found):
+        if "expression" not in one and not isinstance(one.get("dataset"), str):
+            raise GridConfigError(
+                f"filter {k} of data_source names no dataset: a path or column name is needed"
+            )
+    return tuple(found)
