@@ -61,7 +61,9 @@ def transfer(
                 f"{words} reads back otherwise than it was written at [{box}]; a lossy codec does that, "
                 "and so does a failing disk"
             )
-        step(values.size * itemsize)
+        nbytes = values.size * itemsize
+        del values  # before the next block is read
+        step(nbytes)
 
 
 def same_bits(first: Values, second: Values) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from terrazzo.chunk_grid import ChunkGrid, chunk_grid_from_extension
 from terrazzo.chunk_keys import ChunkKeys, chunk_keys_from_extension
 from terrazzo.codecs.chain import Chain
 from terrazzo.codecs.codec import ChunkSpec
+from terrazzo.codecs.early import completed
 from terrazzo.codecs.sharding import ShardingIndexed
 from terrazzo.metadata import ArrayMetadata, DataType
 from terrazzo.options import Options
@@ -88,6 +90,12 @@ class Layout:
         return len(self.shape)
 
     @property
+    def object_nbytes(self) -> int:
+        """Decoded bytes of a stored object; of the largest, where they differ."""
+        edges = [dim.unique[-1] for dim in self.grid.dims]
+        return prod(edges) * self.dtype.itemsize
+
+    @property
     def inner_shape(self) -> tuple[int, ...] | None:
         """The inner chunk's shape; None for a plain array."""
         return None if self.sharding is None else self.sharding.chunk_shape
@@ -149,6 +157,5 @@ class Layout:
 
 def _chain(document: ArrayMetadata, shape: tuple[int, ...], where: str, options: Options) -> Chain:
     spec = ChunkSpec(shape, document.data_type, document.fill_value)
-    return Chain.build(
-        document.codecs, spec, limits=options.limits, path=f"{where}: codecs", strict=options.strict
-    )
+    codecs = completed(document.codecs, document.data_type, len(document.shape))
+    return Chain.build(codecs, spec, limits=options.limits, path=f"{where}: codecs", strict=options.strict)

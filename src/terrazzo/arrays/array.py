@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from terrazzo.arrays.attributes import Attributes
 from terrazzo.arrays.chunked import Chunked
 from terrazzo.arrays.describe import Described, in_one_line
 from terrazzo.arrays.documents import change_document
+from terrazzo.arrays.early import layout_of
 from terrazzo.arrays.entrances import Entrances
 from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
@@ -63,8 +65,8 @@ class Array(Chunked, Described, Entrances):
         self._options = options
         self._strategy = strategy or Replace()
         self._read_only = read_only or not store.writable
-        self._layout = Layout.build(metadata, path, options)
         self._chunk_store = transformed(store, path, metadata)
+        self._layout = layout_of(self._chunk_store, path, metadata, options)
         self._cache = IndexCache(options.index_cache_nbytes)
         self._chunks = ChunkCache(options.chunk_cache_nbytes) if options.chunk_cache_nbytes else None
 
@@ -302,9 +304,17 @@ class Array(Chunked, Described, Entrances):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
-        step = max(1, self._outer_shape()[0]) if self._layout.grid.uniform_shape else 64
+        step = self._step()
         for start in range(0, self.shape[0], step):
             yield from self[start : start + step]
+
+    def _step(self) -> int:
+        """Rows that are read at once by a loop: of a shard as many as fit the memory of a call, of a chunk all."""
+        if self._layout.grid.uniform_shape is None:
+            return 64
+        shard, chunk = self._outer_shape()[0], (self._layout.inner_shape or self._outer_shape())[0]
+        row_nbytes = max(1, prod(self.shape[1:]) * self.dtype.itemsize)
+        return max(1, min(shard, max(chunk, self._options.memory // row_nbytes // max(1, chunk) * chunk)))
 
     def __bool__(self) -> bool:
         return True
@@ -355,7 +365,7 @@ class Array(Chunked, Described, Entrances):
         refuse_reading(self)
         self._metadata = change_document(self._store, self._path, ArrayMetadata, change, self._options)
         if self._metadata.shape != self._layout.shape:
-            self._layout = Layout.build(self._metadata, self._path, self._options)
+            self._layout = layout_of(self._chunk_store, self._path, self._metadata, self._options)
 
     def _change_attributes(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         self._change(lambda document: replace(document, attributes=dict(change(document.attributes))))

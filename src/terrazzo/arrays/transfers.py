@@ -53,7 +53,15 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
         yield from flow
         value = _with_changed_fields(np.array(values()), value, fields)
     prepared = projection.prepare(as_value(value, array.dtype))
-    yield from write(array.layout, projection, prepared, array.options, array.index_cache, array.strategy)
+    yield from write(
+        array.layout,
+        projection,
+        prepared,
+        array.options,
+        array.index_cache,
+        array.strategy,
+        array.chunk_store.cost.buffered,
+    )
 
 
 def refuse_reading(array: Array) -> None:

@@ -38,10 +38,14 @@ Buffer = Any  # anything with the buffer protocol
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request costs, for planning: seconds before its first byte, and bytes per second after it."""
+    """What a request costs, for planning: seconds before its first byte, and bytes per second after it.
+
+    buffered: new objects wait in memory for their commit.
+    """
 
     latency: float = 0.0
     bandwidth: float = 1e9
+    buffered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class LocalStore(Store):
 
     patchable = True
     durable = True
-    cost = Cost(20e-6, 4e9)
+    cost = Cost(20e-6, 4e9, buffered=False)
 
     def __init__(
         self,
@@ -278,7 +278,9 @@ class LocalStore(Store):
             return False
         try:
             if are_lanes(file) and not has_dead(file):
-                return True  # its writers live: nothing is to be mended, and the next look finds what they wrote
+                return (
+                    True  # its writers live: nothing is to be mended, and the next look finds what they wrote
+                )
         except OSError:
             pass  # a reader may not lock here, or this is no file: the hold below tells
         finally:

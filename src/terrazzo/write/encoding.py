@@ -63,7 +63,7 @@ def encode(
     chains, _ = layout.chains(window.outers)
     programs = layout.programs(chains)
     drop = not options.write_empty_chunks
-    found = np.empty((len(rows.table), 2), np.uint64)
+    found = np.empty((len(rows), 2), np.uint64)
     if programs is None:
         yield Working(
             partial(
@@ -75,8 +75,8 @@ def encode(
     raw = value.view(f"V{value.dtype.itemsize}")
     handles = [None if sink is None else sink.handle for sink in sinks]
     placement = window.placement()
-    for start in range(0, len(rows.table), MAX_ROWS):
-        part = rows.table[start : start + MAX_ROWS]
+    for start in range(0, len(rows), MAX_ROWS):
+        part = rows.table(start, start + MAX_ROWS)
         got, bodies, after, failures = yield Working(
             partial(
                 _kernel.encode, programs, sources, part, placement, raw, handles, ends, drop, options.threads
@@ -94,15 +94,15 @@ def encode(
 
 
 def copy_encoded(
-    table: Array, sources: Sequence[Any], sinks: Sequence[Sink], starts: Sequence[int], options: Options
+    rows: Rows, sources: Sequence[Any], sinks: Sequence[Sink], starts: Sequence[int], options: Options
 ) -> Generator[Any, Any, tuple[Array, list[int]]]:
     """Copy encoded chunks (rows whose action is COPY) into their sinks; answers as `encode` does."""
-    found = np.empty((len(table), 2), np.uint64)
+    found = np.empty((len(rows), 2), np.uint64)
     ends = list(starts)
     handles = [sink.handle for sink in sinks]
     nothing = np.zeros((), np.uint8)
-    for start in range(0, len(table), MAX_ROWS):
-        part = np.ascontiguousarray(table[start : start + MAX_ROWS])
+    for start in range(0, len(rows), MAX_ROWS):
+        part = rows.table(start, start + MAX_ROWS)
         call = partial(
             _kernel.encode, [], sources, part, ("grid", []), nothing, handles, ends, False, options.threads
         )
@@ -133,7 +133,7 @@ def _encode_in_python(
     ends: list[int],
 ) -> None:
     """For chains that the kernel does not know: one chunk after the other."""
-    for k, (action, program, _, sink, source, offset, nbytes) in enumerate(rows.table.tolist()):
+    for k, (action, program, _, sink, source, offset, nbytes) in enumerate(rows.table(0, len(rows)).tolist()):
         chain = chains[program]
         row = int(rows.origin[k])
         if action == COPY:

@@ -7,7 +7,7 @@ table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,26 +28,69 @@ OVER_FILL, OVER_OLD, COPY = 0, 1, 2
 MISSING = -1
 
 
+Column = Array | int
+
+
 @dataclass(slots=True)
 class Rows:
     """The rows of a window, object after object, in the order in which chunks will lie.
 
-    table: the kernel's, int64 (n, 7). number: the object of each row. inner: the inner chunk's number. origin: the
-    window's row, or -1 for a chunk that is only copied.
+    number: the object of each row. inner: the inner chunk's number. origin: the window's row, or -1 for a chunk that is
+    only copied. action, program, cell, source, offset, nbytes: as in the kernel's table; an integer stands for a column
+    of it, since a shard may have millions of inner chunks and the table is made in parts.
     """
 
-    table: Array
     number: Array
     inner: Array
     origin: Array
+    action: Column = OVER_FILL
+    program: Column = 0
+    cell: Column = 0
+    source: Column = MISSING
+    offset: Column = 0
+    nbytes: Column = 0
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def table(self, start: int, stop: int) -> Array:
+        """The kernel's table of some rows, int64 (n, 7)."""
+        table = np.empty((min(stop, len(self)) - start, 7), np.int64)
+        columns = (self.action, self.program, self.cell, self.number, self.source, self.offset, self.nbytes)
+        for k, column in enumerate(columns):
+            table[:, k] = column if isinstance(column, int) else column[start:stop]
+        return table
 
     def ordered(self, sequence: Array) -> Rows:
-        return Rows(
-            np.ascontiguousarray(self.table[sequence]),
-            self.number[sequence],
-            self.inner[sequence],
-            self.origin[sequence],
-        )
+        moved: dict[int, Array] = {}
+
+        def taken(column: Any) -> Any:
+            if isinstance(column, int):
+                return column
+            if id(column) not in moved:  # one array may be two columns
+                moved[id(column)] = column[sequence]
+            return moved[id(column)]
+
+        return Rows(*(taken(getattr(self, column.name)) for column in fields(self)))
+
+    @staticmethod
+    def together(parts: Sequence[Rows]) -> Rows:
+        """The rows of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def joined(name: str) -> Any:
+            found = [getattr(part, name) for part in parts]
+            if all(isinstance(column, int) for column in found) and len(set(found)) == 1:
+                return found[0]
+            return np.concatenate(
+                [
+                    np.full(len(part), column, np.int32) if isinstance(column, int) else column
+                    for part, column in zip(parts, found, strict=True)
+                ]
+            )
+
+        return Rows(*(joined(column.name) for column in fields(Rows)))
 
 
 def rows_of(
@@ -68,30 +111,30 @@ def rows_of(
     origin = np.arange(len(window.cell))
     if not included.all():
         origin = origin[included[window.shard_number]]
-    number = window.shard_number[origin]
-    table = np.zeros((len(origin), 7), np.int64)
-    table[:, 2] = window.cell[origin]
-    table[:, 3] = number
-    table[:, 4] = MISSING
+        number, inner, cell = window.shard_number[origin], window.inner[origin], window.cell[origin]
+        partial = ~window.whole[origin]
+    else:
+        number, inner, cell, partial = window.shard_number, window.inner, window.cell, ~window.whole
     _, which = layout.chains(window.outers)
-    if which is not None:
-        table[:, 1] = which[number]
-    partial = ~window.whole[origin]
+    program: Column = 0 if which is None else which[number]
     if layout.sharding is None:
         sizes = np.array([MISSING if h.source is None else size_of(h.source) for h in holds], np.int64)
         old = partial & (sizes[number] >= 0)
-        table[old, 0] = OVER_OLD
-        table[old, 4] = number[old]
-        table[old, 6] = sizes[number[old]]
-        return Rows(table, number, np.zeros(len(origin), np.int64), origin)
+        action = np.where(old, OVER_OLD, OVER_FILL).astype(np.int8)
+        source, nbytes = np.where(old, number, MISSING), np.where(old, sizes[number], 0)
+        return Rows(number, inner, origin, action, program, cell, source, 0, nbytes)
 
-    inner = window.inner[origin]
-    rows = Rows(table, number, inner, origin)
+    rows = Rows(number, inner, origin, program=program, cell=cell)
     if not _rising(number):
         rows = rows.ordered(np.argsort(number, kind="stable"))
         partial = ~window.whole[rows.origin]
     pieces = [rows]
     bounds = np.searchsorted(rows.number, np.arange(len(holds) + 1))
+    if any(entries is not None and included[k] for k, entries in enumerate(olds)):
+        action = np.zeros(len(rows), np.int8)
+        source = np.full(len(rows), MISSING, np.int32)
+        places = np.zeros((len(rows), 2), np.int64)
+        rows.action, rows.source, rows.offset, rows.nbytes = action, source, places[:, 0], places[:, 1]
     for k, entries in enumerate(olds):
         if entries is None or not included[k]:
             continue
@@ -100,21 +143,17 @@ def rows_of(
         there = entries[touched].view(np.int64)
         over = partial[mine] & (there[:, 0] != -1)
         at = mine[over]
-        rows.table[at, 0] = OVER_OLD
-        rows.table[at, 4] = k
-        rows.table[at, 5:7] = there[over]
+        action[at] = OVER_OLD
+        source[at] = k
+        places[at] = there[over]
         if copies:
             pieces.append(_untouched(k, entries, touched))
-    if len(pieces) > 1:
-        rows = Rows(
-            np.concatenate([p.table for p in pieces]),
-            np.concatenate([p.number for p in pieces]),
-            np.concatenate([p.inner for p in pieces]),
-            np.concatenate([p.origin for p in pieces]),
-        )
+    rows = Rows.together(pieces)
     if lying == "unordered":
         return rows if len(pieces) == 1 else rows.ordered(np.argsort(rows.number, kind="stable"))
-    return rows.ordered(np.lexsort((_rank(rows, counts, lying), rows.number)))
+    rank = _rank(rows, counts, lying)
+    alone = len(holds) == 1
+    return rows.ordered(np.argsort(rank, kind="stable") if alone else np.lexsort((rank, rows.number)))
 
 
 def _untouched(k: int, entries: Array, touched: Array) -> Rows:
@@ -122,12 +161,11 @@ def _untouched(k: int, entries: Array, touched: Array) -> Rows:
     kept = entries[:, 0] != EMPTY
     kept[touched] = False
     inner = np.flatnonzero(kept)
-    table = np.zeros((len(inner), 7), np.int64)
-    table[:, 0] = COPY
-    table[:, 3] = k
-    table[:, 4] = k
-    table[:, 5:7] = entries[inner].view(np.int64)
-    return Rows(table, np.full(len(inner), k, np.int64), inner, np.full(len(inner), -1, np.int64))
+    places = entries[inner].view(np.int64)
+    number = np.full(len(inner), k, np.int32)
+    origin = np.full(len(inner), -1, np.int64)
+    action = np.full(len(inner), COPY, np.int8)
+    return Rows(number, inner, origin, action, 0, 0, number, places[:, 0], places[:, 1])
 
 
 def _rising(numbers: Array) -> bool:

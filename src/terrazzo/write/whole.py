@@ -117,11 +117,12 @@ def _put(
             part = known[start : start + step]
             value = _stack(layout, [chunks[inner] for inner in part], part, shape)
             window: Any = _Stacked(outer, shape, numbers[start : start + step])
-            rows = _rows(len(part), numbers[start : start + step])
+            places = np.arange(len(part))
+            rows = Rows(np.zeros_like(places), numbers[start : start + step], places, cell=places)
             entries[start : start + step], ends = yield from encode(
                 layout, window, rows, names, [b""], sinks, [count], ends, value, options
             )
-        every = Rows(np.zeros((len(known), 7), np.int64), np.zeros(len(known), np.int64), numbers, numbers)
+        every = Rows(np.zeros(len(known), np.int64), numbers, numbers)
         yield Committing(assemble(layout, every, entries, ends, holds, sinks, [count]), options.durability)
         cache.drop(names[0])
     finally:
@@ -130,13 +131,6 @@ def _put(
                 sink.discard()
         for hold in holds:
             hold.release()
-
-
-def _rows(n: int, numbers: Array) -> Rows:
-    table = np.zeros((n, 7), np.int64)
-    table[:, 2] = np.arange(n)
-    table[:, 4] = -1
-    return Rows(table, np.zeros(n, np.int64), numbers, np.arange(n))
 
 
 def _stack(layout: Layout, values: list[Any], where: list[tuple[int, ...]], shape: tuple[int, ...]) -> Array:

@@ -242,9 +242,7 @@ class ShardWriter:
         box = tuple(slice(s.start, s.stop) for s in part)
         (window,) = project_basic(box, self._layout, for_write=True).windows()
         n = len(window.cell)
-        table = np.zeros((n, 7), np.int64)
-        table[:, 2], table[:, 4] = window.cell, -1
-        rows = Rows(table, np.zeros(n, np.int64), window.inner, np.arange(n))
+        rows = Rows(np.zeros(n, np.int64), window.inner, np.arange(n), cell=window.cell)
         sink = Memory()
         names = self._layout.chunk_keys(window.outers)
         flow = encode(
@@ -337,6 +335,7 @@ class ShardWriter:
                 self._options,
                 self._cache,
                 self._strategy,
+                self._store.cost.buffered,
             ),
             self._store,
         )
