@@ -168,8 +168,10 @@ def main() -> int:
     parser.add_argument("search", choices=SEARCHES)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="ways of writing whose names contain this")
     parser.add_argument("--ledgers", type=Path, default=LEDGERS)
     asked = parser.parse_args()
+    WAYS[:] = [way for way in WAYS if asked.only in way.name]
     head, start, results, bad = commit(), time.time(), [], 0
     for result in SEARCHES[asked.search](asked.count, asked.seed):
         print(json.dumps(result), flush=True)
@@ -177,7 +179,8 @@ def main() -> int:
         bad += bool(result["violations"])
     ledger = {
         "search": asked.search,
-        "command": f"python -m tests.faults.long {asked.search} --count {asked.count} --seed {asked.seed}",
+        "command": f"python -m tests.faults.long {asked.search} --count {asked.count} --seed {asked.seed}"
+        + (f" --only {asked.only}" if asked.only else ""),
         "commit": head,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
@@ -185,7 +188,8 @@ def main() -> int:
         "results": results,
     }
     asked.ledgers.mkdir(exist_ok=True, parents=True)
-    (asked.ledgers / f"{asked.search}.json").write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
+    name = "-".join(filter(None, (asked.search, asked.only)))
+    (asked.ledgers / f"{name}.json").write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
     return int(bad > 0)
 
 

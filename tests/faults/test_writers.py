@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,9 @@ def test_a_store_in_two_places_is_one(root: Path) -> None:
     with stores[0].hold("c/0/0"):
         with pytest.raises(terrazzo.errors.HeldError):
             stores[1].hold("c/0/0", timeout=0)
+
+
+def test_memory_does_not_travel() -> None:
+    """A copy in another process would be written to in vain."""
+    with pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(MemoryStore())
