@@ -263,8 +263,6 @@ def test_other_wrong_words() -> None:
         document(chunks=2, shards=4, index_location="middle")
     with pytest.raises(DataTypeValidationError, match="int31"):
         document(dtype="int31")
-    with pytest.raises(MetadataError, match="zarr_format=2"):
-        terrazzo.create_array(None, shape=1, dtype="i4", zarr_format=2)
     with pytest.raises(ValueError, match="zarr_format is 4"):
         terrazzo.create_array(None, shape=1, dtype="i4", zarr_format=4)
     with pytest.raises(ValueError, match="order is 'Z'"):

@@ -10,7 +10,6 @@ byte strings by `vlen-bytes`), zstd, and crc32c, so that a flipped bit is notice
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -93,9 +92,8 @@ def array_metadata(
     else:
         chain = _chain(data_type, filters, serializer, compressors)
         if inner is not None:
-            chain = [ShardingCodec(inner, tuple(chain), index_location=index_location)]
-            if index_codecs is not None:
-                chain = [replace(chain[0], index_codecs=tuple(index_codecs))]
+            indexed = {} if index_codecs is None else {"index_codecs": tuple(index_codecs)}
+            chain = [ShardingCodec(inner, tuple(chain), index_location=index_location, **indexed)]
     fill = (
         data_type.default_fill()
         if fill_value is DEFAULT or fill_value is None

@@ -183,4 +183,4 @@ def _is_big(dtype: Any) -> bool:
         found = np.dtype(dtype)
     except TypeError:
         return False
-    return found.newbyteorder(">") == found and found.newbyteorder("<") != found
+    return bool(found.newbyteorder(">") == found and found.newbyteorder("<") != found)

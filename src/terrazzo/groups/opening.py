@@ -135,7 +135,7 @@ def open_array(
             )
         how["shape"] = how["data"].shape
     try:
-        said = {name: form[name] for name in ("zarr_format", "dialect") if name in form}
+        said: Any = {name: form[name] for name in ("zarr_format", "dialect") if name in form}
         return create(store=place, overwrite=mode == "w", **said, **settings, **how)
     except ContainsArrayError:
         if mode != "a":

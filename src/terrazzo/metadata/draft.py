@@ -146,7 +146,8 @@ def array_to_draft(document: Json, way: Way) -> Json:
     problems.raise_any("")
     ndim = len(document["shape"])
     edges = list(grid["configuration"]["chunk_shape"])
-    codecs, shards = document["codecs"], []
+    codecs = document["codecs"]
+    shards: list[Json] = []
     while codecs and codecs[0]["name"] == "sharding_indexed":
         inner, codecs = _unwrapped(codecs)
         counts = [outer // edge for outer, edge in zip(edges, inner, strict=True)] or [1]
@@ -262,8 +263,7 @@ def _codecs(found: Json, filters: list[Any], element: ElementType, ndim: int) ->
         if i or endian not in ("little", "big"):
             refuse(join("codecs", i), 'the codec `endian` comes first, and says "little" or "big"')
         if element.endian is not None:
-            mark = "<" if endian == "little" else ">"
-            element = ElementType(element.data_type, endian, element.dtype.newbyteorder(mark))
+            element = ElementType(element.data_type, endian, element.dtype.newbyteorder(endian))
     last = kept[-1:] if listed else []
     rest = kept[:-1] if listed else []
     packed = last[0] if last else (None if compressor is None else _numcodecs(compressor, "compressor"))

@@ -24,6 +24,16 @@ SEPARATORS = {"default": "/", "v2": "."}
 def checked_grid(grid: Extension, shape: tuple[int, ...] | None, path: str = "chunk_grid") -> Extension:
     """The same grid, its form checked; a chunk of 0 along an axis of 0 becomes 1."""
     at = join(path, "configuration")
+    for member in ("origin", "offset"):
+        if member in grid.configuration:
+            refuse(
+                join(at, member),
+                "grids that do not start at zero (and chunks of negative index) are not supported",
+            )
+    if grid.name == "rectangular":  # ZEP 3, a draft of the rectilinear grid
+        remark(join(path, "name"), 'found "rectangular", a draft of "rectilinear"; read as that')
+        shapes = grid.configuration.get("chunk_shape", grid.configuration.get("chunk_shapes"))
+        grid = replace(grid, name="rectilinear", configuration={"kind": "inline", "chunk_shapes": shapes})
     if grid.name == "regular":
         edges = _list(grid.configuration, "chunk_shape", ("chunk_shape",), shape, at)
         return replace(grid, configuration={"chunk_shape": _regular(edges, shape, join(at, "chunk_shape"))})

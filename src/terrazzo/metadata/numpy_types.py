@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -89,8 +89,8 @@ def element_type(
 
 def _record(spelled: list[Any], path: str) -> ElementType:
     dtype = record_dtype(spelled, path)
-    for endian, mark in (("little", "<"), ("big", ">")):
-        if dtype.newbyteorder(mark) == dtype:  # one byte order in all fields
+    for endian in ("little", "big"):
+        if dtype.newbyteorder(_mark(endian)) == dtype:  # one byte order in all fields
             try:
                 struct = Struct.from_numpy(dtype)
             except DataTypeValidationError:
@@ -187,7 +187,7 @@ def fill_to_numpy(fill: Fill, data_type: DataType, endian: str | None, path: str
     return value
 
 
-def _mark(endian: str | None) -> str:
+def _mark(endian: str | None) -> Literal["<", ">"]:
     return ">" if endian == "big" else "<"
 
 

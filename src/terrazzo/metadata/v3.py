@@ -217,11 +217,11 @@ class _Reader:
             value = self.require("fill_value")
             if data_type is not None:
                 fill = data_type.fill_from_json(value, "fill_value", strict=self.strict)
-        codecs = self.extensions("codecs", self.require_or_note("codecs"))
-        if codecs == () and self.members.get("codecs") == []:
-            self.problems.add(
-                "codecs", "found an empty list, must have exactly one codec from array to bytes"
-            )
+        codecs = self.extensions("codecs", self.members.get("codecs", []))
+        if self.members.get("codecs", []) == []:
+            sentence = "is missing or empty, must have exactly one codec from array to bytes (drafts of 2023 had none)"
+            with self.problems.collected():
+                doubt("codecs", sentence, strict=self.strict)
         transformers = self.extensions("storage_transformers", self.members.get("storage_transformers", []))
         names = self.dimension_names(shape)
         attributes = self.attributes()
@@ -246,11 +246,6 @@ class _Reader:
         if member not in self.members:
             refuse(member, "is missing")
         return self.members[member]
-
-    def require_or_note(self, member: str) -> Any:
-        with self.problems.collected():
-            return self.require(member)
-        return []
 
     def shape(self) -> tuple[int, ...] | None:
         shape = None
