@@ -11,10 +11,10 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop demo bench instructions docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop demo bench instructions faults-long docs fixtures clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## ?/  make \1	/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
 
 venv: $(VENV)/.installed  ## the locked development environment, in .venv
 $(VENV)/.installed: requirements/dev.txt
@@ -53,11 +53,18 @@ interop: wheel  ## read what the other libraries write, and the other way round
 demo: build  ## a real volume: write shards, look at them, read them back
 	$(PY) examples/demo.py
 
-bench: wheel  ## measure beside the other libraries
-	tools/peers $(PEERS) $(WHEELS) bench/run.py
+bench: wheel  ## measure beside the other libraries; BENCH="--quick" and the like say what
+	tools/peers $(PEERS) $(WHEELS) bench/run.py $(BENCH)
 
 instructions: $(VENV)/.installed  ## count the kernel's instructions, where this toolchain's counts are committed
 	$(PY) bench/instructions.py
+
+faults-long: build  ## search long for lost writes, torn reads and damage; ledgers in tests/faults/ledgers
+	$(PY) -m tests.faults.long power --count 50000
+	$(PY) -m tests.faults.long reads --count 100000
+	$(PY) -m tests.faults.long mutations --count 100000
+	$(PY) -m tests.faults.long writers --count 16000
+	$(PY) -m tests.faults.long machine --count 300
 
 docs: build  ## run every example of the pages in docs/
 	$(PY) -m pytest tests/test_pages.py
