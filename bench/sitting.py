@@ -28,7 +28,7 @@ class Settings:
     timeout: float
     libraries: tuple[str, ...] | None = None
     check: bool = True
-    patience: float = 20.0  # a library that takes longer than this for one process runs once
+    patience: float = 8.0  # a library that takes longer than this for one process runs once
 
 
 def measure(question: Question, number: int, quarry: Quarry, settings: Settings) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from volumes import LAYOUTS
 
 ANSWER = "ANSWER "
 #: a process stops repeating after this many timed seconds
-ENOUGH = 2.5
+ENOUGH = 1.5
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def measured(case: Case, order: dict[str, Any]) -> dict[str, Any]:
         t1, cpu1 = time.perf_counter(), cpu_seconds()
         seconds.append(t1 - t0)
         cpu.append(cpu1 - cpu0)
-        if sum(seconds[1:]) > ENOUGH or (call == 0 and seconds[0] > 2 * ENOUGH):
+        if sum(seconds[1:]) > ENOUGH or (call == 0 and seconds[0] > 3 * ENOUGH):
             break
     first = seconds[0]
     if (
