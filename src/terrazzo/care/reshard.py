@@ -1,0 +1,159 @@
+"""Resharding: other shards, or none, or for the first time, made of the chunks as they are encoded.
+
+What it does not do: decode or compress a chunk (`copy` does, into other chunks or codecs too).
+Specification: sharding_indexed 1.0, "Binary shard format".
+
+A chunk of a plain array, and an inner chunk of a sharded one, are the same bytes when they have one shape and one chain
+of codecs; so shards are put together, and taken apart, by copying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from terrazzo.arrays.array import Array
+from terrazzo.errors import StoreError
+from terrazzo.groups.creating import from_array
+from terrazzo.groups.opening import open_array
+from terrazzo.groups.places import StoreLike, place_of
+from terrazzo.index import ShardIndex
+from terrazzo.inventory import Inventory
+from terrazzo.progress import Progress, follow
+from terrazzo.stores.flow import run
+from terrazzo.stores.store import Open, Source
+from terrazzo.strategy import Replace
+from terrazzo.write import EncodedShard, put_encoded
+
+__all__ = ["reshard"]
+
+Values = np.ndarray[Any, Any]
+Place = tuple[int, ...]
+
+
+def reshard(
+    node: Any,
+    to: StoreLike,
+    shards: Any,
+    *,
+    name: str | None = None,
+    index_location: str | None = None,
+    overwrite: bool = False,
+    progress: Progress = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Array:
+    """A copy of an array in other shards, whose chunks keep the bytes they have; answers the new array.
+
+    node: an Array, or anything that `open_array` takes. shards: the new shape of shards, "auto" or a size as in
+    `create_array`, or None for a plain array: every chunk becomes an object. to, name, overwrite: as in `create_array`.
+    progress: counts chunks.
+
+    Memory holds the encoded chunks of one new shard. Raises ValueError for grids whose chunks differ in shape.
+    """
+    source = node if isinstance(node, Array) else open_array(node, mode="r", storage_options=storage_options)
+    if source.layout.grid.uniform_shape is None:
+        raise ValueError(
+            f"array {source.name!r} has chunks of several shapes; `copy` writes them into other shards"
+        )
+    place = place_of(to, name)
+    target = from_array(
+        place,
+        data=source,
+        write_data=False,
+        overwrite=overwrite,
+        options=source.options,
+        chunks=source.chunks,
+        shards=shards,
+        filters="keep",
+        compressors="keep",
+        serializer="keep",
+        **({} if index_location is None else {"index_location": index_location}),
+    )
+    if not _same_chunks(source, target):
+        raise ValueError(
+            f"array {source.name!r}: chunks would not keep their bytes in shards of {target.shards}; `copy` decodes "
+            "and encodes them"
+        )
+    found = source.inventory()
+    with follow(progress, len(found), "resharding") as step:
+        if target.layout.sharding is None:
+            for _ in _as_objects(source, target, found):
+                step(1)
+        else:
+            for n in _as_shards(source, target, found):
+                step(n)
+    target.store.sync()
+    return target
+
+
+def _same_chunks(source: Array, target: Array) -> bool:
+    """Whether an encoded chunk of one array is one of the other."""
+    one, other = source.layout.chain, target.layout.chain
+    return (
+        source.chunks == target.chunks
+        and one.spec.data_type == other.spec.data_type
+        and [(codec.name, codec.configuration()) for codec in one.codecs]
+        == [(codec.name, codec.configuration()) for codec in other.codecs]
+    )
+
+
+def _as_objects(source: Array, target: Array, found: Inventory) -> Iterator[None]:
+    names = target.layout.chunk_keys(found.chunks)
+    for row, encoded in _encoded(source, found, range(len(found))):
+        target.chunk_store.set(names[row], encoded)
+        yield
+
+
+def _as_shards(source: Array, target: Array, found: Inventory) -> Iterator[int]:
+    """One new shard after the other; answers how many chunks each has."""
+    sharding, shape = target.layout.sharding, target.shards
+    assert sharding is not None and shape is not None
+    count = tuple(s // c for s, c in zip(shape, sharding.chunk_shape, strict=True))
+    outers = found.chunks // np.array(count, np.int64)
+    sequence = np.lexsort(outers.T[::-1]) if outers.shape[1] else np.arange(len(outers))
+    changes = np.flatnonzero((np.diff(outers[sequence], axis=0) != 0).any(axis=1)) + 1
+    for mine in np.split(sequence, changes) if len(sequence) else []:
+        outer = tuple(outers[mine[0]].tolist())
+        inner = found.chunks[mine] - outers[mine] * np.array(count, np.int64)
+        numbers = np.ravel_multi_index(tuple(inner.T), count) if count else np.zeros(len(mine), np.int64)
+        buffers = [b""] * len(mine)
+        where = {int(row): k for k, row in enumerate(mine)}
+        for row, encoded in _encoded(source, found, mine.tolist()):
+            buffers[where[row]] = encoded
+        places = np.zeros((len(mine), 3), np.int64)
+        places[:, 0] = np.arange(len(mine))
+        places[:, 2] = [len(buffer) for buffer in buffers]
+        shard = EncodedShard(outer, numbers, places, buffers, np.zeros(prod(count), np.bool_))
+        flow = put_encoded(target.layout, [shard], target.options, target.index_cache, Replace())
+        run(flow, target.chunk_store)
+        yield len(mine)
+
+
+def _encoded(source: Array, found: Inventory, rows: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """(row of the inventory, the chunk's bytes), object after object; each object at the version that was surveyed."""
+    numbers = found.object[rows]
+    for number in np.unique(numbers).tolist():
+        mine = [row for row, n in zip(rows, numbers.tolist(), strict=True) if n == number]
+        key = found.keys[number]
+        (held,) = source.chunk_store.open([Open(key)])
+        if held is None:
+            raise _changed(key)
+        with held:
+            _check_version(source, key, held)
+            ranges = [(int(found.offset[row]), int(found.nbytes[row])) for row in mine]
+            ((*parts,),) = source.chunk_store.fetch([(held, ranges)])
+        for row, part in zip(mine, parts, strict=True):
+            yield row, bytes(part)
+
+
+def _check_version(source: Array, key: str, held: Source) -> None:
+    known: ShardIndex | None = source.index_cache.get(key)
+    if known is not None and known.tag != held.tag:
+        raise _changed(key)
+
+
+def _changed(key: str) -> StoreError:
+    return StoreError(f"{key!r} changed while it was copied; nothing of it was written, begin again")
