@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from terrazzo.stores import lanes
-from terrazzo.stores.journal import JOURNAL_SUFFIX
+from terrazzo.stores.journal import JOURNAL_SUFFIX, generation_of
 from tests.faults.layers import Counting
 
 __all__ = ["RETURNED", "SYNCS", "Disk", "Recording", "crash"]
@@ -290,7 +290,7 @@ def lay(
     shutil.rmtree(at, ignore_errors=True)
     files, folders = state
     journals: list[tuple[Path, bytes]] = []
-    made: dict[int, int] = {}
+    made: dict[int, tuple[int, int]] = {}
 
     def fill(number: int, path: Path) -> None:
         path.mkdir()
@@ -302,18 +302,23 @@ def lay(
                 journals.append((below, files[inside]))
             else:
                 below.write_bytes(files[inside])
-                made[inodes[inside]] = os.stat(below).st_ino
+                made[inodes[inside]] = _identity(below)
 
     fill(disk.root, at)
     for path, journal in journals:
         path.write_bytes(_translated(journal, made))
 
 
+def _identity(path: Path) -> tuple[int, int]:
+    with open(path, "rb") as file:
+        return os.fstat(file.fileno()).st_ino, generation_of(file.fileno())
+
+
 # A journal names the inode of its object, and the object made here has another one: the same journal about it.
-_INODE = slice(24, 32)
+_INODE, _GENERATION = slice(24, 32), slice(48, 56)
 
 
-def _translated(journal: bytes, made: dict[int, int]) -> bytes:
+def _translated(journal: bytes, made: dict[int, tuple[int, int]]) -> bytes:
     if journal[: len(lanes.HEAD)] != lanes.HEAD:
         return _with_inode(journal, made)
     moved = bytearray(journal)
@@ -324,9 +329,10 @@ def _translated(journal: bytes, made: dict[int, int]) -> bytes:
     return bytes(moved)
 
 
-def _with_inode(record: bytes, made: dict[int, int]) -> bytes:
+def _with_inode(record: bytes, made: dict[int, tuple[int, int]]) -> bytes:
     body = bytearray(record[:-4])
-    if len(record) < 60 or zlib.crc32(body) != struct.unpack("<I", record[-4:])[0]:
+    if len(record) < 68 or zlib.crc32(body) != struct.unpack("<I", record[-4:])[0]:
         return record  # torn
-    body[_INODE] = struct.pack("<Q", made.get(struct.unpack("<Q", body[_INODE])[0], 0))
+    inode, generation = made.get(struct.unpack("<Q", body[_INODE])[0], (0, 0))
+    body[_INODE], body[_GENERATION] = struct.pack("<Q", inode), struct.pack("<Q", generation)
     return bytes(body) + struct.pack("<I", zlib.crc32(body))

@@ -102,3 +102,28 @@ def test_who_may_only_read_is_told_of_a_dead_writer(root: Path, monkeypatch: pyt
     with pytest.raises(terrazzo.errors.ChecksumError):
         terrazzo.open_array(root, mode="r")[...]
     np.testing.assert_array_equal(opened(root, way)[...], new)
+
+
+def test_a_journal_is_not_redone_on_another_file_of_the_same_inode(tmp_path: Path) -> None:
+    """Another library replaced the shard, so often that the dead writer's inode is used again."""
+    way = BY_NAME["slots-index-at-end"]
+    begun(tmp_path, way)
+    path = tmp_path / "c/0/0"
+    files = HalfWay(path, 0, dies=True)
+    assert os.WIFSIGNALED(in_child(lambda: opened(tmp_path, way, files).__setitem__(CHANGED, 5)))
+    whole = path.read_bytes()
+    made(tmp_path / "other", way)[...] = newer = noise(3, SHAPE)
+    theirs = (tmp_path / "other/c/0/0").read_bytes()
+    inode = path.stat().st_ino
+    assert len(theirs) == len(whole)
+    for _ in range(200):
+        fresh = path.with_name("fresh")
+        fresh.write_bytes(theirs)
+        fresh.rename(path)
+        if path.stat().st_ino == inode:
+            break
+    else:
+        pytest.skip("this file system does not use inodes again")
+    np.testing.assert_array_equal(opened(tmp_path, way)[...], newer)
+    opened(tmp_path, way)[0, 0] = newer[0, 0]
+    np.testing.assert_array_equal(opened(tmp_path, way)[...], newer)

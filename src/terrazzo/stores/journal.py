@@ -5,8 +5,8 @@ What it does not do: take the lock (the caller holds it), or choose what to chan
 The journal of the object `name` is the file `name.__redo`. It is whole or it does not count: a checksum covers every
 byte of it, and it reaches the disk before the object changes.
 
-    header    magic, flags, how many appends and overwrites, the object's inode and its size before and after,
-              checksum of the appended bytes
+    header    magic, flags, how many appends and overwrites, checksum of the appended bytes, the object's inode, its
+              size before and after, and the inode's generation (0: not known)
     table     (offset, length) of every append, then of every overwrite, 64-bit little endian
     bytes     of the overwrites, in the table's order
     checksum  CRC-32 of everything before it
@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import sys
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,11 +28,15 @@ from terrazzo.stores import lanes
 from terrazzo.stores.contract import Buffer, Patch, Tag
 from terrazzo.stores.files import Files, write_all
 
+if sys.platform != "win32":
+    import fcntl
+
 __all__ = [
     "JOURNAL_SUFFIX",
     "WRITE",
     "apply_patch",
     "checked_pieces",
+    "generation_of",
     "is_pending",
     "journal_of",
     "mend",
@@ -42,10 +47,11 @@ __all__ = [
 JOURNAL_SUFFIX = ".__redo"
 
 _MAGIC = b"tzredo1\n"
-_HEADER = struct.Struct("<8sIIIIQQQ")
+_HEADER = struct.Struct("<8sIIIIQQQQ")
 _SPAN = struct.Struct("<QQ")
 _CHECKSUM = struct.Struct("<I")
 _GUARDED = 1
+_GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION
 _MOST_BESIDE = 1 << 26  # bytes of header and table; the overwritten bytes are not more than the object
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITE = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -65,6 +71,7 @@ class Journal:
     tail_checksum: int
     appends: tuple[Span, ...]
     overwrites: tuple[tuple[int, bytes], ...]
+    generation: int = 0
 
     def encode(self) -> bytes:
         header = _HEADER.pack(
@@ -76,6 +83,7 @@ class Journal:
             self.inode,
             self.size_before,
             self.size_after,
+            self.generation,
         )
         spans = [*self.appends, *((offset, len(piece)) for offset, piece in self.overwrites)]
         table = b"".join(_SPAN.pack(*span) for span in spans)
@@ -90,7 +98,7 @@ class Journal:
         body = memoryview(journal)[: -_CHECKSUM.size]
         if _CHECKSUM.unpack(journal[-_CHECKSUM.size :])[0] != zlib.crc32(body):
             return None
-        _, flags, n_appends, n_overwrites, tail, inode, before, after = _HEADER.unpack_from(journal)
+        _, flags, n_appends, n_overwrites, tail, inode, before, after, generation = _HEADER.unpack_from(journal)
         position = _HEADER.size + _SPAN.size * (n_appends + n_overwrites)
         if position > len(body):
             return None
@@ -104,7 +112,14 @@ class Journal:
         if position != len(body):
             return None
         return cls(
-            bool(flags & _GUARDED), inode, before, after, tail, tuple(spans[:n_appends]), tuple(overwrites)
+            bool(flags & _GUARDED),
+            inode,
+            before,
+            after,
+            tail,
+            tuple(spans[:n_appends]),
+            tuple(overwrites),
+            generation,
         )
 
 
@@ -156,7 +171,7 @@ def apply_patch(
             )
         size = found.st_size
         appends, overwrites = checked_pieces(key, patch, size)
-        redo = journal_of(patch, found, appends, overwrites)
+        redo = journal_of(patch, file, appends, overwrites)
         guarded = redo.guarded and journal
         journalled = journal and (guarded or bool(overwrites))
         try:
@@ -229,8 +244,10 @@ def checked_pieces(key: str, patch: Patch, size: int) -> tuple[list[Piece], list
 
 
 def journal_of(
-    patch: Patch, found: os.stat_result, appends: Sequence[Piece], overwrites: Sequence[Piece]
+    patch: Patch, file: int, appends: Sequence[Piece], overwrites: Sequence[Piece]
 ) -> Journal:
+    """What makes `patch` of the open object whole, whenever it is redone."""
+    found = os.fstat(file)
     checksum, end, spans = 0, found.st_size, []
     for offset, piece in appends:
         view = memoryview(piece).cast("B")
@@ -245,7 +262,23 @@ def journal_of(
         tail_checksum=checksum,
         appends=tuple(spans),
         overwrites=tuple((offset, bytes(memoryview(piece).cast("B"))) for offset, piece in overwrites),
+        generation=generation_of(file),
     )
+
+
+def generation_of(file: int) -> int:
+    """What tells files apart that have had one inode after the other; 0 where the file system does not say.
+
+    A writer without our journals may replace the object twice, and the second time its inode is used again.
+    """
+    answer = bytearray(8)
+    if not sys.platform.startswith("linux"):
+        return 0
+    try:
+        fcntl.ioctl(file, _GET_GENERATION, answer)
+    except OSError:
+        return 0
+    return int.from_bytes(answer[:4], sys.byteorder)
 
 
 def _write_journal(files: Files, folder: int, name: str, journal: Journal, sync: bool) -> None:
@@ -322,7 +355,8 @@ def _redo_one(files: Files, file: int, journal: Journal | None) -> bool:
     if journal is None:
         return False  # torn: the object had not been touched yet
     found = os.fstat(file)
-    if found.st_ino != journal.inode or found.st_size < journal.size_before:
+    same = found.st_ino == journal.inode and journal.generation in (0, generation_of(file))
+    if not same or found.st_size < journal.size_before:
         return False  # the object was replaced since: the journal speaks of one that is gone
     if journal.guarded and not _tail_is_whole(file, found.st_size, journal):
         files.truncate(file, journal.size_before)

@@ -83,7 +83,7 @@ class Slots:
         lane, start = lanes.open_lane(files, folder, name + JOURNAL_SUFFIX)
         try:
             try:
-                lanes.put(files, lane, start, journal_of(patch, found, (), overwrites).encode())
+                lanes.put(files, lane, start, journal_of(patch, file, (), overwrites).encode())
                 if sync:
                     files.sync(lane)
                     files.sync_folder(folder)
