@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def moves(
             )
             for k in range(lo, hi)
         ]
-    axes = placement[1]
+    axes = [(form, _table(table, form), *rest) for form, table, *rest in placement[1]]
     sizes = [len(axis[1]) for axis in axes]
     columns = []
     for axis, k in zip(axes, np.unravel_index(cell, sizes) if sizes else (), strict=True):
@@ -82,6 +83,14 @@ def moves(
             lo, hi = axis[1][k]
             columns.append([(int(axis[2][i]), int(axis[3][i])) for i in range(lo, hi)])
     return [(tuple(i for i, _ in move), tuple(o for _, o in move)) for move in itertools.product(*columns)]
+
+
+def _table(table: Any, form: str) -> Any:
+    """A table as an array of rows: small ones come flat."""
+    if isinstance(table, array):
+        assert table.typecode == "q"
+        return np.array(table, np.int64).reshape(-1, {"span": 3, "pick": 2}[form])
+    return table
 
 
 def rows(window: Window, chunks: Chunks) -> list[tuple[int, tuple[tuple[int, ...], int]]]:

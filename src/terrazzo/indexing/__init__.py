@@ -7,6 +7,7 @@ Specification: Zarr v3 core, "Regular grids"; the codec `sharding_indexed` (inne
     selection.py   what the user wrote -> one `Run` or position array per dimension, or points; numpy's rules and errors
     axes.py        one dimension: which chunks it touches, and where their elements go; no Python per chunk
     projection.py  all dimensions: `Projection` and its windows, for selections that are a product of dimensions
+    small.py       the same for boxes of a few inner chunks, in plain integers
     points.py      the same for single elements (coordinates, masks)
     project.py     the front: `project_fancy` is what `array[...]` does
 

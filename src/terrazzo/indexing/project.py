@@ -21,6 +21,7 @@ from terrazzo.indexing.selection import (
     parse_mask,
     parse_orthogonal,
 )
+from terrazzo.indexing.small import SmallBox
 
 __all__ = [
     "Tiles",
@@ -91,5 +92,10 @@ def project_blocks(selection: Any, tiles: Tiling, *, for_write: bool = False) ->
 
 def _project(found: Box | Points, tiles: Tiling, for_write: bool) -> Projection:
     if isinstance(found, Box):
+        shard = tiles.grid.uniform_shape
+        if shard:
+            small = SmallBox.of(found.selectors, found.scalar, tiles.shape, shard, tiles.inner_shape or shard)
+            if small is not None:
+                return small
         return BoxProjection(found, tiles.shape, tiles.grid, tiles.inner_shape, for_write)
     return PointProjection(found, tiles.shape, tiles.grid, tiles.inner_shape, for_write)

@@ -18,9 +18,9 @@ import numpy as np
 
 from terrazzo.chunk_grid import ChunkGrid, Ints
 from terrazzo.indexing.axes import Axis, Bools, Piece, Pieces, axis_of
-from terrazzo.indexing.selection import Box, Run
+from terrazzo.indexing.selection import Box, Run, Selector
 
-__all__ = ["BoxProjection", "BoxWindow", "Projection", "Window", "fitted"]
+__all__ = ["BoxProjection", "BoxWindow", "Boxed", "Projection", "Window", "fitted"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Place: TypeAlias = tuple[Any, ...]
@@ -91,43 +91,30 @@ class Projection(ABC):
         """Windows of at most so many rows and shards; for writing, of at least one shard however many rows it has."""
 
 
-class BoxProjection(Projection):
-    """The projection of a product of per-dimension selections."""
+class Boxed(Projection):
+    """What every product of per-dimension selections has: shapes, and the way between buffer and result."""
 
     kind = "grid"
 
-    def __init__(
-        self,
-        box: Box,
-        shape: Sequence[int],
-        grid: ChunkGrid,
-        inner_shape: tuple[int, ...] | None,
-        for_write: bool = False,
-    ) -> None:
-        self.scalar = box.scalar
-        self.for_write = for_write
-        self.inner_shape = inner_shape
-        inners = inner_shape or (None,) * len(shape)
-        buffer_shape, out_shape, flips, drops, axes = [], [], [], [], []
-        for dim, selector in enumerate(box.selectors):
-            if isinstance(selector, Run):
-                buffer_shape.append(selector.count)
-                if selector.drop:
-                    drops.append(dim)
-                else:
-                    out_shape.append(selector.count)
-                    if selector.flip:
-                        flips.append(dim)
-            else:
-                buffer_shape.append(len(selector))
-                out_shape.append(len(selector))
-            axes.append(axis_of(selector, shape[dim], grid.dims[dim], inners[dim], for_write))
+    def __init__(self, selectors: Sequence[Selector], scalar: bool) -> None:
+        buffer_shape, out_shape, flips, drops = [], [], [], []
+        for dim, selector in enumerate(selectors):
+            if type(selector) is not Run:
+                buffer_shape.append(len(selector))  # type: ignore[arg-type]
+                out_shape.append(len(selector))  # type: ignore[arg-type]
+                continue
+            buffer_shape.append(selector.count)
+            if selector.drop:
+                drops.append(dim)
+                continue
+            out_shape.append(selector.count)
+            if selector.flip:
+                flips.append(dim)
+        self.scalar = scalar
         self.buffer_shape = tuple(buffer_shape)
         self.out_shape = tuple(out_shape)
         self.flips = tuple(flips)
         self.drops = tuple(drops)
-        self.axes: tuple[Axis, ...] = tuple(axes)
-        self.nrows = math.prod([axis.most_pieces(*axis.whole_stretch) for axis in axes])
 
     def finish(self, buffer: Array) -> Any:
         if self.flips:
@@ -143,6 +130,33 @@ class BoxProjection(Projection):
                 tuple(None if dim in self.drops else slice(None) for dim in range(len(self.buffer_shape)))
             ]
         return value[self._directions()] if self.flips else value
+
+    def _directions(self) -> tuple[slice, ...]:
+        return tuple(
+            slice(None, None, -1 if dim in self.flips else 1) for dim in range(len(self.buffer_shape))
+        )
+
+
+class BoxProjection(Boxed):
+    """The projection of any product of per-dimension selections."""
+
+    def __init__(
+        self,
+        box: Box,
+        shape: Sequence[int],
+        grid: ChunkGrid,
+        inner_shape: tuple[int, ...] | None,
+        for_write: bool = False,
+    ) -> None:
+        super().__init__(box.selectors, box.scalar)
+        self.for_write = for_write
+        self.inner_shape = inner_shape
+        inners = inner_shape or (None,) * len(shape)
+        self.axes: tuple[Axis, ...] = tuple(
+            axis_of(selector, shape[dim], grid.dims[dim], inners[dim], for_write)
+            for dim, selector in enumerate(box.selectors)
+        )
+        self.nrows = math.prod([axis.most_pieces(*axis.whole_stretch) for axis in self.axes])
 
     def windows(self, max_rows: int = UNBOUNDED, max_shards: int = UNBOUNDED) -> Iterator[Window]:
         if not all(self.buffer_shape):
@@ -192,11 +206,6 @@ class BoxProjection(Projection):
 
         for part in boxes(0):
             yield self._window(part)
-
-    def _directions(self) -> tuple[slice, ...]:
-        return tuple(
-            slice(None, None, -1 if dim in self.flips else 1) for dim in range(len(self.buffer_shape))
-        )
 
 
 class BoxWindow(Window):
