@@ -119,6 +119,12 @@ def test_every_byte_of_a_blosc_frame_may_be_wrong(cname: str) -> None:
                 assert kind_or_length(native.decode_chunk, bad) in ("codec", chunk.nbytes)
 
 
+def test_an_empty_blosc_frame_may_say_anything_of_its_blocks() -> None:
+    frame = struct.pack("<BBBBIII", 2, 1, 0, 0, 0, 0, 16)
+    assert Pipe([("blosc", "lz4", 5, 1, 1, 0)]).decode(frame, 8) == b""
+    assert failure([PLAIN, ("blosc", "lz4", 5, 1, 1, 0), ("blosc", "lz4", 5, 1, 1, 0)], frame)[0] == "codec"
+
+
 def test_checksums_say_what_they_found() -> None:
     good = Pipe([("crc32c",)]).encode(b"12345678")
     bad = good[:-1] + bytes([good[-1] ^ 1])

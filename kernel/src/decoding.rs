@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::pool;
 use crate::program::{Place, Program};
 use crate::scatter::{Placement, Region, View};
+use crate::scratch::{copied, push};
 use crate::source::{Descriptor, Source, ended, read_at, read_exactly};
 use crate::steps::{Expect, bytes::Swap};
 use crate::workspace::{self, Workspace};
@@ -53,13 +54,16 @@ struct Want<'p> {
 }
 
 pub fn run(decode: &Decode, mut rows: Vec<Row>, threads: usize) -> Vec<(usize, Fault)> {
-    let key = |row: &Row| (row.source, row.offset);
+    let key = |row: &Row| (row.source, row.offset, row.number);
     if !rows.is_sorted_by_key(key) {
-        rows.sort_by_key(key);
+        rows.sort_unstable_by_key(key); // the stable sort takes memory
     }
     let total = rows.iter().fold(0usize, |sum, row| sum.saturating_add(decode.programs[row.program].nbytes));
     let threads = if total <= INLINE_NBYTES { 1 } else { threads.min(rows.len()) };
-    let batches = batches(&rows, threads);
+    let batches = match batches(&rows, threads) {
+        Ok(batches) => batches,
+        Err(fault) => return rows.first().map(|row| (row.number, fault)).into_iter().collect(),
+    };
     let failures = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     pool::run(threads.min(batches.len()), &|| {
@@ -70,7 +74,7 @@ pub fn run(decode: &Decode, mut rows: Vec<Row>, threads: usize) -> Vec<(usize, F
         });
     });
     let mut failures = failures.into_inner().unwrap_or_default();
-    failures.sort_by_key(|(number, _)| *number);
+    failures.sort_unstable_by_key(|(number, _)| *number);
     failures
 }
 
@@ -83,34 +87,38 @@ pub fn run_many(decodes: &[(Decode, &[Row])], threads: usize) -> Vec<(usize, usi
             let job = next.fetch_add(1, Ordering::Relaxed);
             decodes.get(job).map(|decode| (job, decode))
         } {
-            for (row, fault) in run(decode, rows.to_vec(), 1) {
+            let faults = match copied(rows) {
+                Ok(rows) => run(decode, rows, 1),
+                Err(fault) => vec![(0, fault)],
+            };
+            for (row, fault) in faults {
                 failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((job, row, fault));
             }
         }
     });
     let mut failures = failures.into_inner().unwrap_or_default();
-    failures.sort_by_key(|(job, row, _)| (*job, *row));
+    failures.sort_unstable_by_key(|(job, row, _)| (*job, *row));
     failures
 }
 
 /// Cuts sorted rows into batches of one source, bounded in rows and bytes, enough of them for all threads.
-fn batches(rows: &[Row], threads: usize) -> Vec<std::ops::Range<usize>> {
+fn batches(rows: &[Row], threads: usize) -> Result<Vec<std::ops::Range<usize>>, Fault> {
     let most = if threads == 1 { BATCH_ROWS } else { (rows.len() / (threads * 4)).clamp(1, BATCH_ROWS) };
-    let mut batches = Vec::with_capacity(rows.len() / most + 1);
+    let mut batches = Vec::new();
     let mut start = 0;
     let mut nbytes = 0u64;
     for (at, row) in rows.iter().enumerate() {
         let size = row.nbytes.max(0) as u64;
         if at > start && (at - start >= most || nbytes + size > RUN_NBYTES || row.source != rows[start].source) {
-            batches.push(start..at);
+            push(&mut batches, start..at)?;
             (start, nbytes) = (at, 0);
         }
         nbytes = nbytes.saturating_add(size);
     }
     if start < rows.len() {
-        batches.push(start..rows.len());
+        push(&mut batches, start..rows.len())?;
     }
-    batches
+    Ok(batches)
 }
 
 type Failures = Mutex<Vec<(usize, Fault)>>;
@@ -123,7 +131,9 @@ impl<'a> Decode<'a> {
     fn batch(&self, rows: &[Row], workspace: &mut Workspace, failures: &Failures) {
         let Some(source) = rows.first().and_then(|row| row.source) else {
             for row in rows {
-                self.missing(row);
+                if let Err(fault) = self.missing(row) {
+                    fail(failures, row, fault);
+                }
             }
             return;
         };
@@ -148,19 +158,20 @@ impl<'a> Decode<'a> {
         }
     }
 
-    fn missing(&self, row: &Row) {
+    fn missing(&self, row: &Row) -> Result<(), Fault> {
         let program = self.programs[row.program];
-        if let Some(region) = self.placement.region(row.cell, program, self.out, Toward::Array) {
+        if let Some(region) = self.placement.region(row.cell, program, self.out, Toward::Array)? {
             // SAFETY: the cell was checked for this program and view; rows write different elements.
             unsafe { region.fill(program, self.out) }
         }
+        Ok(())
     }
 
     fn want(&self, row: &Row, source: &Source) -> Result<Option<Want<'a>>, Fault> {
         let program = self.programs[row.program];
         let (offset, nbytes) = source.check(row.offset, row.nbytes)?;
         program.check_encoded(nbytes)?;
-        let Some(region) = self.placement.region(row.cell, program, self.out, Toward::Array) else {
+        let Some(region) = self.placement.region(row.cell, program, self.out, Toward::Array)? else {
             return Ok(None);
         };
         if !program.is_raw() {
@@ -241,8 +252,8 @@ impl<'a> Decode<'a> {
             return program.finish(target);
         }
         let gap = if region.run >= DIRECT_NBYTES { 0 } else { DIRECT_NBYTES };
-        if let Some(parts) = region.split(gap) {
-            return parts.iter().try_for_each(|part| self.read_apart(want, part, descriptor, workspace));
+        if let Some(mut parts) = region.split(gap) {
+            return parts.try_for_each(|part| self.read_apart(want, &part, descriptor, workspace));
         }
         let bytes = workspace.elements.take(high - low)?;
         read_exactly(descriptor, bytes, offset)?;

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::pool::{self, Flag};
 use crate::program::Program;
 use crate::scatter::{Placement, View};
-use crate::scratch::Tail;
+use crate::scratch::{Tail, push, room_for};
 use crate::sink::Sink;
 use crate::source::{Source, read_exactly};
 use crate::steps::bytes::Swap;
@@ -22,6 +22,8 @@ use crate::workspace::{self, Workspace};
 const BATCH_ROWS: usize = 16;
 const BATCH_NBYTES: usize = 1 << 20;
 const BATCH_COPY_NBYTES: usize = 16 << 20;
+/// So that what a batch keeps of its rows is small.
+const BATCH_COPY_ROWS: usize = 1 << 10;
 const INLINE_NBYTES: usize = 32 << 10;
 /// The entry of a chunk that is not stored.
 pub const MISSING: [u64; 2] = [u64::MAX; 2];
@@ -111,14 +113,22 @@ pub fn run(encode: &Encode, rows: &[Row], positions: Vec<u64>, threads: usize) -
     let chunks = rows.iter().filter(|row| row.action != Action::Copy);
     let total = chunks.fold(0usize, |sum, row| sum.saturating_add(encode.programs[row.program].nbytes));
     let threads = if total <= INLINE_NBYTES { 1 } else { threads.min(rows.len()) };
-    let batches = batches(encode, rows, threads);
+    let prepared = batches(encode, rows, threads).and_then(|batches| {
+        let mut entries = room_for(rows.len())?;
+        entries.resize(rows.len(), MISSING);
+        Ok((batches, entries))
+    });
+    let (batches, entries) = match prepared {
+        Ok(prepared) => prepared,
+        Err(fault) => return Written { entries: Vec::new(), ends: positions, failures: vec![(0, fault)] },
+    };
     let call = Call {
         encode,
         rows,
         order: Mutex::new(Order {
             next: 0,
             waiting: BTreeMap::new(),
-            entries: vec![MISSING; rows.len()],
+            entries,
             ends: positions,
             spare: Vec::new(),
             failures: Vec::new(),
@@ -142,7 +152,7 @@ pub fn run(encode: &Encode, rows: &[Row], positions: Vec<u64>, threads: usize) -
     });
     let order = call.order.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut failures = order.failures;
-    failures.sort_by_key(|(row, _)| *row);
+    failures.sort_unstable_by_key(|(row, _)| *row);
     Written { entries: order.entries, ends: order.ends, failures }
 }
 
@@ -159,7 +169,7 @@ impl Drop for StopOnPanic<'_, '_> {
 }
 
 /// Cuts rows into batches, bounded in chunks to encode and in bytes, enough of them for all threads.
-fn batches(encode: &Encode, rows: &[Row], threads: usize) -> Vec<std::ops::Range<usize>> {
+fn batches(encode: &Encode, rows: &[Row], threads: usize) -> Result<Vec<std::ops::Range<usize>>, Fault> {
     let chunks = rows.iter().filter(|row| row.action != Action::Copy).count();
     let most = if threads == 1 { BATCH_ROWS } else { (chunks / (threads * 4)).clamp(1, BATCH_ROWS) };
     let mut batches = Vec::new();
@@ -171,11 +181,11 @@ fn batches(encode: &Encode, rows: &[Row], threads: usize) -> Vec<std::ops::Range
             false => encode.programs[row.program].nbytes,
         };
         let full = match copy {
-            true => copied.saturating_add(size) > BATCH_COPY_NBYTES,
+            true => at - start >= BATCH_COPY_ROWS || copied.saturating_add(size) > BATCH_COPY_NBYTES,
             false => count >= most || nbytes.saturating_add(size) > BATCH_NBYTES,
         };
         if at > start && full {
-            batches.push(start..at);
+            push(&mut batches, start..at)?;
             (start, count, nbytes, copied) = (at, 0, 0, 0);
         }
         match copy {
@@ -184,9 +194,9 @@ fn batches(encode: &Encode, rows: &[Row], threads: usize) -> Vec<std::ops::Range
         }
     }
     if start < rows.len() {
-        batches.push(start..rows.len());
+        push(&mut batches, start..rows.len())?;
     }
-    batches
+    Ok(batches)
 }
 
 impl Call<'_> {
@@ -319,7 +329,7 @@ impl Encode<'_> {
             return Ok(stored.map_or(Piece::Missing, |(source, offset, nbytes)| Piece::Stored(source, offset, nbytes)));
         }
         let program = self.programs[row.program];
-        let region = self.placement.region(row.cell, program, self.value, Toward::Chunk);
+        let region = self.placement.region(row.cell, program, self.value, Toward::Chunk)?;
         let whole = self.placement.is_whole(row.cell, program);
         let start = tail.len();
         let Workspace { codecs, pair, elements, read, .. } = workspace;

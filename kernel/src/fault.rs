@@ -52,6 +52,11 @@ impl Fault {
         Fault { kind: Kind::Io, text: format!("{doing}: {error}") }
     }
 
+    /// The same fault, with its place in front.
+    pub fn at(self, place: impl std::fmt::Display) -> Fault {
+        Fault { kind: self.kind, text: format!("{place}: {}", self.text) }
+    }
+
     pub fn memory(nbytes: usize) -> Fault {
         Fault { kind: Kind::Memory, text: format!("{nbytes} bytes of memory could not be had") }
     }

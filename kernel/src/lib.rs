@@ -28,9 +28,10 @@ use copy::Toward;
 use door::arguments::{Checked, byte_step, parse_placement, parse_steps};
 use door::buffer::{Buffer, joined, tables};
 use door::{Cells, hold_sources, open_sources, source_index};
-use fault::Fault;
+use fault::{Fault, Kind};
 use program::Place;
 use scatter::{Placement, Region, View};
+use scratch::{copied, room_for};
 use sink::Sink;
 use source::Source;
 use steps::Expect;
@@ -55,6 +56,22 @@ fn raised(py: Python<'_>, fault: Fault) -> PyErr {
         Ok(()) => error,
         Err(other) => other,
     }
+}
+
+/// Wrong arguments, or memory that a copy of them could not have.
+fn refused(fault: Fault) -> PyErr {
+    match fault.kind {
+        Kind::Memory => PyMemoryError::new_err(fault.text),
+        _ => value_error(fault.text),
+    }
+}
+
+fn as_bytes(py: Python<'_>, encoded: Result<Vec<u8>, Fault>) -> PyResult<Bound<'_, PyBytes>> {
+    let encoded = encoded.map_err(|fault| raised(py, fault))?;
+    PyBytes::new_with(py, encoded.len(), |bytes| {
+        bytes.copy_from_slice(&encoded);
+        Ok(())
+    })
 }
 
 /// Runs work without the interpreter; a panic becomes an exception.
@@ -109,7 +126,7 @@ impl Program {
                 tail.clear();
                 if program.is_c_order && program.is_plain() {
                     program.pipe.encode(codecs, pair, Some(chunk), tail, 0)?;
-                    return Ok(tail.as_slice().to_vec());
+                    return copied(tail.as_slice());
                 }
                 let stored = elements.take(program.nbytes)?;
                 let order = steps::transpose::c_strides(&program.shape, program.itemsize);
@@ -119,10 +136,10 @@ impl Program {
                 unsafe { region.gather(&view, stored) };
                 program.swap.in_place(stored);
                 program.pipe.encode(codecs, pair, Some(stored), tail, 0)?;
-                Ok(tail.as_slice().to_vec())
+                copied(tail.as_slice())
             })
         })?;
-        encoded.map(|encoded| PyBytes::new(py, &encoded)).map_err(|fault| raised(py, fault))
+        as_bytes(py, encoded)
     }
 
     fn decode_chunk<'py>(&self, py: Python<'py>, encoded: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyByteArray>> {
@@ -180,10 +197,10 @@ impl Pipe {
                 let workspace::Workspace { codecs, pair, tail, .. } = workspace;
                 tail.clear();
                 self.inner.encode(codecs, pair, Some(bytes), tail, 0)?;
-                Ok(tail.as_slice().to_vec())
+                copied(tail.as_slice())
             })
         })?;
-        encoded.map(|encoded| PyBytes::new(py, &encoded)).map_err(|fault| raised(py, fault))
+        as_bytes(py, encoded)
     }
 
     fn decode<'py>(
@@ -198,13 +215,17 @@ impl Pipe {
             workspace::with(|workspace| {
                 let workspace::Workspace { codecs, pair, .. } = workspace;
                 match self.inner.decode(codecs, pair, encoded, Expect::AtMost(limit), None)? {
-                    Place::Encoded(range) => Ok(encoded[range].to_vec()),
-                    Place::Paired(index, nbytes) => Ok(pair[index].made(nbytes).to_vec()),
+                    Place::Encoded(range) => copied(&encoded[range]),
+                    Place::Paired(index, nbytes) => copied(pair[index].made(nbytes)),
                     Place::Target => unreachable!("no target was given"),
                 }
             })
         })?;
-        decoded.map(|decoded| PyByteArray::new(py, &decoded)).map_err(|fault| raised(py, fault))
+        let decoded = decoded.map_err(|fault| raised(py, fault))?;
+        PyByteArray::new_with(py, decoded.len(), |bytes| {
+            bytes.copy_from_slice(&decoded);
+            Ok(())
+        })
     }
 }
 
@@ -242,12 +263,12 @@ impl Output {
             }
         }
         let checked = Checked::new(programs, &self.placement, &self.view)?;
-        let mut cells = Cells::new(self.placement.ncells());
+        let mut cells = Cells::new(self.placement.ncells()).map_err(refused)?;
         let rows = tables::<5>(rows, "rows")?;
-        let mut parsed = Vec::with_capacity(rows.len());
+        let mut parsed = room_for(rows.len()).map_err(refused)?;
         for (number, &[source, offset, nbytes, program, cell]) in rows.iter().enumerate() {
             let (program, cell) = checked.row(number, program, cell)?;
-            if !cells.is_new(cell) {
+            if !cells.is_new(cell).map_err(refused)? {
                 return Err(value_error(format!("row {number}: the cell {cell} is named twice")));
             }
             let source = source_index(number, source, sources.len())?;
@@ -362,7 +383,7 @@ fn encode<'py>(
     let sinks: Vec<Sink> = sinks.iter().map(|&sink| Sink::new(sink)).collect();
     let checked = Checked::new(&programs, &placement, &view)?;
     let rows = tables::<7>(rows, "rows")?;
-    let mut parsed = Vec::with_capacity(rows.len());
+    let mut parsed = room_for(rows.len()).map_err(refused)?;
     for (number, &[action, program, cell, sink, source, offset, nbytes]) in rows.iter().enumerate() {
         let action = match action {
             0 => encoding::Action::OverFill,

@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use crate::copy::{Loop, Toward, fill, walk};
+use crate::fault::Fault;
 use crate::program::Program;
+use crate::scratch::room_for;
 
 /// A strided array in memory: the output of a read, the value of a write.
 pub struct View {
@@ -59,15 +61,17 @@ pub struct Region<'p> {
 }
 
 impl Placement {
-    pub fn grid(axes: Vec<Axis>, extents: &[usize]) -> Result<Placement, String> {
+    pub fn grid(axes: Vec<Axis>, extents: &[usize]) -> Result<Placement, Fault> {
         if axes.len() != extents.len() {
-            return Err(format!("placement: {} axes for an array of {} dimensions", axes.len(), extents.len()));
+            let text = format!("placement: {} axes for an array of {} dimensions", axes.len(), extents.len());
+            return Err(Fault::range(text));
         }
         let mut ncells = 1usize;
         let mut needs = Vec::with_capacity(axes.len());
         for (number, (axis, &extent)) in axes.iter().zip(extents).enumerate() {
-            let need = axis.check(extent as i64).map_err(|text| format!("placement, dimension {number}: {text}"))?;
-            ncells = ncells.checked_mul(need.len()).ok_or("placement: more cells than can be counted")?;
+            let need = axis.check(extent as i64).map_err(|fault| fault.at(format!("placement, dimension {number}")))?;
+            let product = ncells.checked_mul(need.len());
+            ncells = product.ok_or_else(|| Fault::range("placement: more cells than can be counted"))?;
             needs.push(need);
         }
         Ok(Placement::Grid { axes, needs, ncells })
@@ -78,11 +82,12 @@ impl Placement {
         inside: Vec<i64>,
         outside: Vec<i64>,
         extents: &[usize],
-    ) -> Result<Placement, String> {
+    ) -> Result<Placement, Fault> {
         let &[extent] = extents else {
-            return Err(format!("placement: points need an array of 1 dimension, not {}", extents.len()));
+            let text = format!("placement: points need an array of 1 dimension, not {}", extents.len());
+            return Err(Fault::range(text));
         };
-        let needs = check_lists(&bounds, &inside, &outside, extent as i64).map_err(|text| format!("points: {text}"))?;
+        let needs = check_lists(&bounds, &inside, &outside, extent as i64).map_err(|fault| fault.at("points"))?;
         Ok(Placement::Points { bounds, inside, outside, needs })
     }
 
@@ -142,7 +147,13 @@ impl Placement {
     }
 
     /// The copies of a cell, for which `check_program` or `check_cell` answered yes; `None` where it selects nothing.
-    pub fn region(&self, cell: usize, program: &Program, view: &View, toward: Toward) -> Option<Region<'_>> {
+    pub fn region(
+        &self,
+        cell: usize,
+        program: &Program,
+        view: &View,
+        toward: Toward,
+    ) -> Result<Option<Region<'_>>, Fault> {
         let mut region = Region { chunk: 0, array: 0, run: 0, loops: Vec::with_capacity(program.shape.len()) };
         match self {
             Placement::Grid { axes, needs, .. } => {
@@ -157,7 +168,7 @@ impl Placement {
                             region.chunk += start as isize * chunk;
                             region.array += to as isize * array;
                             match count {
-                                0 => return None,
+                                0 => return Ok(None),
                                 1 => {}
                                 _ => region.loops.push(Loop {
                                     count: count as usize,
@@ -170,7 +181,7 @@ impl Placement {
                         Axis::Pick { bounds, inside, outside } => {
                             let [low, high] = bounds[row].map(|bound| bound as usize);
                             if low == high {
-                                return None;
+                                return Ok(None);
                             }
                             region.loops.push(Loop {
                                 count: high - low,
@@ -185,11 +196,15 @@ impl Placement {
             Placement::Points { bounds, inside, outside, .. } => {
                 let [low, high] = bounds[cell].map(|bound| bound as usize);
                 if low == high {
-                    return None;
+                    return Ok(None);
                 }
                 let inside = match program.is_c_order {
                     true => Cow::Borrowed(&inside[low..high]),
-                    false => Cow::Owned(inside[low..high].iter().map(|&at| stored_position(program, at)).collect()),
+                    false => {
+                        let mut stored = room_for(high - low)?;
+                        stored.extend(inside[low..high].iter().map(|&at| stored_position(program, at)));
+                        Cow::Owned(stored)
+                    }
                 };
                 region.loops.push(Loop {
                     count: high - low,
@@ -200,7 +215,7 @@ impl Placement {
             }
         }
         region.settle(program.itemsize, toward);
-        Some(region)
+        Ok(Some(region))
     }
 
     /// Whether a cell takes every element of a chunk, once.
@@ -230,47 +245,53 @@ fn stored_position(program: &Program, index: i64) -> i64 {
 
 impl Axis {
     /// Checks a table against the array's extent; answers for each entry the extent that it needs of the chunk.
-    fn check(&self, extent: i64) -> Result<Vec<i64>, String> {
+    fn check(&self, extent: i64) -> Result<Vec<i64>, Fault> {
         match self {
-            Axis::Span { step, .. } if *step < 1 => Err(format!("a step is at least 1, not {step}")),
-            Axis::Span { rows, step } => rows
-                .iter()
-                .map(|&[start, count, to]| {
+            Axis::Span { step, .. } if *step < 1 => Err(Fault::range(format!("a step is at least 1, not {step}"))),
+            Axis::Span { rows, step } => {
+                let mut needs = room_for(rows.len())?;
+                for &[start, count, to] in rows {
                     let last =
                         (count - i64::from(count > 0)).checked_mul(*step).and_then(|last| last.checked_add(start));
                     let need = last.and_then(|last| last.checked_add(i64::from(count > 0)));
                     match (need, to.checked_add(count)) {
-                        (Some(need), Some(end)) if start >= 0 && count >= 0 && to >= 0 && end <= extent => Ok(need),
-                        _ => Err(format!(
-                            "the span (start {start}, count {count}, to {to}) leaves the array's extent of {extent}"
-                        )),
+                        (Some(need), Some(end)) if start >= 0 && count >= 0 && to >= 0 && end <= extent => {
+                            needs.push(need);
+                        }
+                        _ => {
+                            return Err(Fault::range(format!(
+                                "the span (start {start}, count {count}, to {to}) leaves the array's extent of {extent}"
+                            )));
+                        }
                     }
-                })
-                .collect(),
+                }
+                Ok(needs)
+            }
             Axis::Pick { bounds, inside, outside } => check_lists(bounds, inside, outside, extent),
         }
     }
 }
 
-fn check_lists(bounds: &[[i64; 2]], inside: &[i64], outside: &[i64], extent: i64) -> Result<Vec<i64>, String> {
+fn check_lists(bounds: &[[i64; 2]], inside: &[i64], outside: &[i64], extent: i64) -> Result<Vec<i64>, Fault> {
     if inside.len() != outside.len() {
-        return Err(format!("{} positions inside, {} outside", inside.len(), outside.len()));
+        return Err(Fault::range(format!("{} positions inside, {} outside", inside.len(), outside.len())));
     }
     if let Some(&to) = outside.iter().find(|&&to| to < 0 || to >= extent) {
-        return Err(format!("position {to} lies outside the array's extent of {extent}"));
+        return Err(Fault::range(format!("position {to} lies outside the array's extent of {extent}")));
     }
     if let Some(&from) = inside.iter().find(|&&from| !(0..i64::MAX).contains(&from)) {
-        return Err(format!("position {from} lies outside every chunk"));
+        return Err(Fault::range(format!("position {from} lies outside every chunk")));
     }
-    bounds
-        .iter()
-        .map(|&[low, high]| match (usize::try_from(low), usize::try_from(high)) {
+    let mut needs = room_for(bounds.len())?;
+    for &[low, high] in bounds {
+        match (usize::try_from(low), usize::try_from(high)) {
             (Ok(low), Ok(high)) if low <= high && high <= inside.len() => {
-                Ok(inside[low..high].iter().max().map_or(0, |most| most + 1))
+                needs.push(inside[low..high].iter().max().map_or(0, |most| most + 1));
             }
-            _ => Err(format!("the bounds {low} to {high} leave a list of {}", inside.len())),
-        })
-        .collect()
+            _ => return Err(Fault::range(format!("the bounds {low} to {high} leave a list of {}", inside.len()))),
+        }
+    }
+    Ok(needs)
 }
 
 impl<'p> Region<'p> {
@@ -360,13 +381,13 @@ impl<'p> Region<'p> {
 
     /// The loop over the chunk that strides farthest, taken apart into regions without it, if each of them spans
     /// less than the stride by at least `gap`.
-    pub fn split(&self, gap: usize) -> Option<Vec<Region<'_>>> {
+    pub fn split(&self, gap: usize) -> Option<impl Iterator<Item = Region<'_>>> {
         let farthest = (0..self.loops.len()).max_by_key(|&number| self.loops[number].chunk)?;
         let turn = &self.loops[farthest];
         if turn.listed.is_some() {
             return None;
         }
-        let others = |chunk, array| Region {
+        let others = move |chunk, array| Region {
             chunk,
             array,
             run: self.run,
@@ -383,11 +404,8 @@ impl<'p> Region<'p> {
         if (turn.chunk as usize) < high - low + gap {
             return None;
         }
-        Some(
-            (0..turn.count as isize)
-                .map(|at| others(self.chunk + at * turn.chunk, self.array + at * turn.array))
-                .collect(),
-        )
+        let part = move |at| others(self.chunk + at * turn.chunk, self.array + at * turn.array);
+        Some((0..turn.count as isize).map(part))
     }
 
     /// Copies from the chunk's bytes, the first of which is the chunk's byte number `first`, to the array.

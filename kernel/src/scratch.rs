@@ -34,6 +34,25 @@ pub fn zeroed(nbytes: usize) -> Result<Vec<u8>, Fault> {
     }
 }
 
+/// An empty vector with room for `count` items.
+pub fn room_for<T>(count: usize) -> Result<Vec<T>, Fault> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(count).map_err(|_| Fault::memory(count.saturating_mul(size_of::<T>())))?;
+    Ok(room)
+}
+
+pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<(), Fault> {
+    items.try_reserve(1).map_err(|_| Fault::memory(items.len().saturating_mul(2 * size_of::<T>())))?;
+    items.push(item);
+    Ok(())
+}
+
+pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>, Fault> {
+    let mut copy = room_for(items.len())?;
+    copy.extend_from_slice(items);
+    Ok(copy)
+}
+
 /// Asks for huge pages under large memory that is not touched yet: a fault for each 4 KiB costs more than the bytes.
 #[cfg(target_os = "linux")]
 pub fn prefer_huge_pages(start: *mut u8, nbytes: usize) {

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::fault::Fault;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, copied};
 use crate::source::{Descriptor, Source, ended, read_exactly};
 
 const COPY_NBYTES: usize = 1 << 20;
@@ -29,13 +29,7 @@ impl Sink {
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
         match self {
             Sink::File(descriptor) => write_all(descriptor, bytes, offset),
-            Sink::Memory(pieces) => {
-                let mut piece = Vec::new();
-                piece.try_reserve_exact(bytes.len()).map_err(|_| Fault::memory(bytes.len()))?;
-                piece.extend_from_slice(bytes);
-                keep(pieces, offset, piece);
-                Ok(())
-            }
+            Sink::Memory(pieces) => keep(pieces, offset, copied(bytes)?),
         }
     }
 
@@ -46,8 +40,7 @@ impl Sink {
             (Source::File(input, _), Sink::Memory(pieces)) => {
                 let mut piece = crate::scratch::zeroed(nbytes)?;
                 read_exactly(input, &mut piece, from)?;
-                keep(pieces, to, piece);
-                Ok(())
+                keep(pieces, to, piece)
             }
             (Source::File(input, _), Sink::File(output)) => {
                 let mut done = copy_in_system(input, output, from, nbytes, to)?;
@@ -66,15 +59,18 @@ impl Sink {
     pub fn take_pieces(&self) -> Option<Vec<Vec<u8>>> {
         let Sink::Memory(pieces) = self else { return None };
         let mut pieces = std::mem::take(&mut *pieces.lock().unwrap_or_else(PoisonError::into_inner));
-        pieces.sort_by_key(|(offset, _)| *offset);
+        pieces.sort_unstable_by_key(|(offset, _)| *offset);
         Some(pieces.into_iter().map(|(_, piece)| piece).collect())
     }
 }
 
-fn keep(pieces: &Mutex<Vec<(u64, Vec<u8>)>>, offset: u64, piece: Vec<u8>) {
+fn keep(pieces: &Mutex<Vec<(u64, Vec<u8>)>>, offset: u64, piece: Vec<u8>) -> Result<(), Fault> {
     if !piece.is_empty() {
-        pieces.lock().unwrap_or_else(PoisonError::into_inner).push((offset, piece));
+        let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.try_reserve(1).map_err(|_| Fault::memory(piece.len()))?;
+        pieces.push((offset, piece));
     }
+    Ok(())
 }
 
 fn write_all(descriptor: &Descriptor, bytes: &[u8], offset: u64) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use crate::program::{self, Parts};
 use crate::scatter::{Axis, Placement, View};
 use crate::steps::gzip::Wrap;
 use crate::steps::{self, Step};
-use crate::value_error;
+use crate::{refused, value_error};
 
 /// The steps of a chain: transpositions, then `bytes` once, then steps from bytes to bytes.
 pub fn parse_steps(steps: &[Bound<'_, PyTuple>]) -> PyResult<Parts> {
@@ -97,11 +97,11 @@ pub fn parse_placement(placement: &Bound<'_, PyTuple>, view: &View) -> PyResult<
         "grid" => {
             let (axes,) = arguments::<(Vec<Bound<'_, PyTuple>>,)>(placement, "placement")?;
             let axes = axes.iter().map(parse_axis).collect::<PyResult<Vec<_>>>()?;
-            Placement::grid(axes, &view.shape).map_err(value_error)
+            Placement::grid(axes, &view.shape).map_err(refused)
         }
         "points" => {
             let (bounds, inside, outside) = lists(placement)?;
-            Placement::points(bounds, inside, outside, &view.shape).map_err(value_error)
+            Placement::points(bounds, inside, outside, &view.shape).map_err(refused)
         }
         _ => Err(value_error(format!("placement: {name:?} is not \"grid\" or \"points\""))),
     }

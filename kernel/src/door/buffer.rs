@@ -5,8 +5,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
+use crate::refused;
 use crate::scatter::View;
-use crate::scratch::prefer_huge_pages;
+use crate::scratch::{prefer_huge_pages, room_for};
 
 /// A buffer that Python keeps in place until this is dropped, which happens with the interpreter lock held.
 pub struct Buffer {
@@ -139,5 +140,7 @@ pub fn tables<const N: usize>(object: &Bound<'_, PyAny>, name: &str) -> PyResult
         )));
     }
     let word = |bytes: &[u8]| i64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-    Ok(bytes.chunks_exact(8 * N).map(|row| std::array::from_fn(|at| word(&row[8 * at..8 * at + 8]))).collect())
+    let mut rows = room_for(bytes.len() / (8 * N)).map_err(refused)?;
+    rows.extend(bytes.chunks_exact(8 * N).map(|row| std::array::from_fn(|at| word(&row[8 * at..8 * at + 8]))));
+    Ok(rows)
 }

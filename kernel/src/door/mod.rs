@@ -6,6 +6,8 @@ pub mod buffer;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::fault::Fault;
+use crate::scratch::room_for;
 use crate::source::Source;
 use crate::{MISSING, value_error};
 use buffer::Buffer;
@@ -49,22 +51,29 @@ pub enum Cells {
 }
 
 impl Cells {
-    pub fn new(ncells: usize) -> Cells {
-        match ncells <= 1 << 24 {
-            true => Cells::Bits(vec![0; ncells.div_ceil(64)]),
+    pub fn new(ncells: usize) -> Result<Cells, Fault> {
+        Ok(match ncells <= 1 << 24 {
+            true => {
+                let mut bits = room_for(ncells.div_ceil(64))?;
+                bits.resize(ncells.div_ceil(64), 0);
+                Cells::Bits(bits)
+            }
             false => Cells::Set(std::collections::HashSet::new()),
-        }
+        })
     }
 
-    pub fn is_new(&mut self, cell: usize) -> bool {
-        match self {
+    pub fn is_new(&mut self, cell: usize) -> Result<bool, Fault> {
+        Ok(match self {
             Cells::Bits(bits) => {
                 let (word, bit) = (&mut bits[cell / 64], 1 << (cell % 64));
                 let new = *word & bit == 0;
                 *word |= bit;
                 new
             }
-            Cells::Set(set) => set.insert(cell),
-        }
+            Cells::Set(set) => {
+                set.try_reserve(1).map_err(|_| Fault::memory(set.len() * size_of::<usize>()))?;
+                set.insert(cell)
+            }
+        })
     }
 }

@@ -174,6 +174,9 @@ pub fn decode(codecs: &mut Codecs, src: &[u8], dst: &mut [u8]) -> Result<Inflate
         dst.copy_from_slice(&src[HEADER..]);
         return Ok(Inflated::Done(frame.nbytes));
     }
+    if frame.nbytes == 0 {
+        return Ok(Inflated::Done(0)); // whatever it says of its blocks
+    }
     if frame.flags & 8 != 0 {
         return Err(Fault::codec("blosc: the frame is of a later format"));
     }

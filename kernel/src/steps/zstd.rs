@@ -11,6 +11,7 @@ const MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE: u32 = 0x184D_2A50;
 const SKIPPABLE_MASK: u32 = 0xFFFF_FFF0;
 const DST_TOO_SMALL: &str = "Destination buffer is too small";
+const NO_MEMORY: &str = "Allocation error : not enough memory";
 
 #[derive(Default)]
 pub struct Zstd {
@@ -77,13 +78,17 @@ impl Zstd {
             Ok(nbytes) => Ok(Inflated::Done(nbytes)),
             Err(code) => match zstd_safe::get_error_name(code) {
                 DST_TOO_SMALL => Ok(Inflated::TooSmall),
+                NO_MEMORY => Err(Fault::memory(decompressor.sizeof())),
                 name => Err(Fault::codec(format!("zstd: {name}"))),
             },
         }
     }
 
     pub fn encode(&mut self, src: &[u8], dst: &mut [u8], level: i32, checksum: bool) -> Result<usize, Fault> {
-        let refused = |code| Fault::codec(format!("zstd: {}", zstd_safe::get_error_name(code)));
+        let refused = |code| match zstd_safe::get_error_name(code) {
+            NO_MEMORY => Fault::memory(bound(src.len())),
+            name => Fault::codec(format!("zstd: {name}")),
+        };
         if self.compressor.as_ref().is_none_or(|(_, set)| *set != (level, checksum)) {
             let mut context = match self.compressor.take() {
                 Some((context, _)) => context,
