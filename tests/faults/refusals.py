@@ -53,7 +53,9 @@ class Case:
         self.value = np.random.default_rng(1).integers(0, 1 << 20, SHAPE, dtype="u4")
         self.native = program(steps, CHUNK, self.value.dtype)
         self.placement, self.count = whole(SHAPE, CHUNK)
-        self.file = tempfile.TemporaryFile()
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the case lives
+        self.chunk = np.ascontiguousarray(self.value[: CHUNK[0], : CHUNK[1]])
+        self.encoded = self.native.encode_chunk(self.chunk)
         entries, bodies, _, failures = self._encoded([None])
         assert not failures
         self.entries, self.body = bytes(entries), bytes(bodies[0])
@@ -113,6 +115,24 @@ class Case:
             sink.seek(0)
             return sink.read() == self.body, failures
 
+    def encode_one(self) -> tuple[bool, Failures]:
+        return self.native.encode_chunk(self.chunk) == self.encoded, []
+
+    def decode_one(self) -> tuple[bool, Failures]:
+        return self.native.decode_chunk(self.encoded) == self.chunk.tobytes(), []
+
+
+PIPE, PAYLOAD = Pipe([("zstd", 1, False), ("crc32c",), ("gzip", 1)]), bytes(range(256)) * 2000
+PACKED = PIPE.encode(PAYLOAD)
+
+
+def pack() -> tuple[bool, Failures]:
+    return PIPE.encode(PAYLOAD) == PACKED, []
+
+
+def unpack() -> tuple[bool, Failures]:
+    return PIPE.decode(PACKED, len(PAYLOAD)) == PAYLOAD, []
+
 
 def outcome(
     call: Callable[[], tuple[bool, Failures]], mode: str, number: int = 0, error: int = 0
@@ -168,31 +188,16 @@ def file_trouble() -> dict[str, str]:
 def allocation_trouble() -> dict[str, str]:
     """Every large allocation of every call fails once."""
     answers = {}
-    pipe, payload = Pipe([("zstd", 1, False), ("crc32c",), ("gzip", 1)]), bytes(range(256)) * 2000
-    packed = pipe.encode(payload)
     for name, steps in CHAINS.items():
         for threads in (1, 2):
             case = Case(steps, threads)
-            chunk = np.ascontiguousarray(case.value[:16, :20])
-            encoded = case.native.encode_chunk(chunk)
-            calls: list[Callable[[], tuple[bool, Failures]]] = [
-                case.decode,
-                case.points,
-                case.encode,
-                case.encode_to_memory,
-                case.change,
-            ]
+            calls = [case.decode, case.points, case.encode, case.encode_to_memory, case.change]
             if threads == 1:
-                calls += [
-                    lambda: (case.native.encode_chunk(chunk) == encoded, []),
-                    lambda: (case.native.decode_chunk(encoded) == chunk.tobytes(), []),
-                    lambda: (pipe.encode(payload) == packed, []),
-                    lambda: (pipe.decode(packed, len(payload)) == payload, []),
-                ]
-            for k, call in enumerate(calls):
+                calls += [case.encode_one, case.decode_one, pack, unpack]
+            for call in calls:
                 for number in range(1, 500):
                     found, counted = outcome(call, "allocate", number)
-                    answers[f"{name} {threads} call {k}: allocation {number}"] = found
+                    answers[f"{name} {threads} {call.__name__}: allocation {number}"] = found
                     if counted < number:
                         break
     return answers
