@@ -19,6 +19,7 @@ from terrazzo.arrays.describe import Described, in_one_line
 from terrazzo.arrays.documents import change_document
 from terrazzo.arrays.early import layout_of
 from terrazzo.arrays.entrances import Entrances
+from terrazzo.arrays.merging import MEMBER, finish
 from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
 from terrazzo.arrays.transfers import getting, refuse_reading, setting
@@ -66,6 +67,8 @@ class Array(Chunked, Described, Entrances):
         self._strategy = strategy or Replace()
         self._read_only = read_only or not store.writable
         self._chunk_store = transformed(store, path, metadata)
+        if MEMBER in metadata.extra:
+            metadata = self._metadata = finish(store, self._chunk_store, path, metadata, options)
         self._layout = layout_of(self._chunk_store, path, metadata, options)
         self._cache = IndexCache(options.index_cache_nbytes)
         self._chunks = ChunkCache(options.chunk_cache_nbytes) if options.chunk_cache_nbytes else None

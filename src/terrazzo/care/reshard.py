@@ -20,15 +20,16 @@ from terrazzo.errors import StoreError
 from terrazzo.groups.creating import from_array
 from terrazzo.groups.opening import open_array
 from terrazzo.groups.places import StoreLike, place_of
-from terrazzo.index import ShardIndex
+from terrazzo.index import IndexCache, ShardIndex
 from terrazzo.inventory import Inventory
+from terrazzo.layout import Layout
 from terrazzo.progress import Progress, follow
 from terrazzo.stores.flow import run
-from terrazzo.stores.store import Open, Source
+from terrazzo.stores.store import Open, Source, Store
 from terrazzo.strategy import Replace
 from terrazzo.write import EncodedShard, put_encoded
 
-__all__ = ["reshard"]
+__all__ = ["as_shards", "reshard"]
 
 Values = np.ndarray[Any, Any]
 Place = tuple[int, ...]
@@ -83,7 +84,7 @@ def reshard(
             for _ in _as_objects(source, target, found):
                 step(1)
         else:
-            for n in _as_shards(source, target, found):
+            for n in as_shards(source, target.layout, target.chunk_store, found):
                 step(n)
     target.store.sync()
     return target
@@ -107,17 +108,23 @@ def _as_objects(source: Array, target: Array, found: Inventory) -> Iterator[None
         yield
 
 
-def _as_shards(source: Array, target: Array, found: Inventory) -> Iterator[int]:
-    """One new shard after the other; answers how many chunks each has."""
-    sharding, shape = target.layout.sharding, target.shards
-    assert sharding is not None and shape is not None
-    count = tuple(s // c for s, c in zip(shape, sharding.chunk_shape, strict=True))
-    outers = found.chunks // np.array(count, np.int64)
+def as_shards(source: Array, layout: Layout, store: Store, found: Inventory) -> Iterator[int]:
+    """Put the chunks of an inventory together to shards of a layout, one after the other; how many chunks each has."""
+    sharding = layout.sharding
+    assert sharding is not None
+    outers = np.empty_like(found.chunks)
+    for d, c in enumerate(sharding.chunk_shape):
+        outers[:, d] = layout.grid.locate(d, found.chunks[:, d] * c)[0]
     sequence = np.lexsort(outers.T[::-1]) if outers.shape[1] else np.arange(len(outers))
     changes = np.flatnonzero((np.diff(outers[sequence], axis=0) != 0).any(axis=1)) + 1
     for mine in np.split(sequence, changes) if len(sequence) else []:
-        outer = tuple(outers[mine[0]].tolist())
-        inner = found.chunks[mine] - outers[mine] * np.array(count, np.int64)
+        outer = outers[mine[:1]]
+        (count,) = layout.counts(outer)
+        first = [
+            dim.begin(i) // c
+            for dim, i, c in zip(layout.grid.dims, outer[0].tolist(), sharding.chunk_shape, strict=True)
+        ]
+        inner = found.chunks[mine] - np.array(first, np.int64)
         numbers = np.ravel_multi_index(tuple(inner.T), count) if count else np.zeros(len(mine), np.int64)
         buffers = [b""] * len(mine)
         where = {int(row): k for k, row in enumerate(mine)}
@@ -126,9 +133,10 @@ def _as_shards(source: Array, target: Array, found: Inventory) -> Iterator[int]:
         places = np.zeros((len(mine), 3), np.int64)
         places[:, 0] = np.arange(len(mine))
         places[:, 2] = [len(buffer) for buffer in buffers]
-        shard = EncodedShard(outer, numbers, places, buffers, np.zeros(prod(count), np.bool_))
-        flow = put_encoded(target.layout, [shard], target.options, target.index_cache, Replace())
-        run(flow, target.chunk_store)
+        shard = EncodedShard(
+            tuple(outer[0].tolist()), numbers, places, buffers, np.zeros(prod(count), np.bool_)
+        )
+        run(put_encoded(layout, [shard], source.options, IndexCache(0), Replace()), store)
         yield len(mine)
 
 
