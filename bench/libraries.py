@@ -124,8 +124,8 @@ class Tensorstore(Library):
         try:
             self.array = tensorstore.open(spec).result()
         except ValueError as error:
-            if "data_type" in str(error) or "codec" in str(error):
-                raise Lacking(str(error).split(":")[-1].strip()[:80]) from error
+            if "data_type" in str(error):
+                raise Lacking("this data type") from error
             raise
 
     def read(self, box: Box) -> Any:

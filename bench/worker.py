@@ -36,8 +36,8 @@ def main() -> None:
     except ImportError as error:
         found = {"lacks": f"not installed ({error.name})"}
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        found = {"failed": f"{type(error).__name__}: {first}"[:300]}
+        first = (str(error).strip().splitlines() or [""])[0].replace(order["path"], "the array")
+        found = {"failed": f"{type(error).__name__}: {first}".rstrip(": ")[:200]}
     print(ANSWER + json.dumps(found))
 
 
