@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from terrazzo.care.check import check
 from terrazzo.care.copy import copy
+from terrazzo.care.migrate import Migration, migrate
 from terrazzo.care.report import KINDS, Problem, Report
 from terrazzo.care.shard_map import ShardMap, shard_map
 
-__all__ = ["KINDS", "Problem", "Report", "ShardMap", "check", "copy", "shard_map"]
+__all__ = ["KINDS", "Migration", "Problem", "Report", "ShardMap", "check", "copy", "migrate", "shard_map"]

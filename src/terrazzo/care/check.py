@@ -18,6 +18,7 @@ from terrazzo.care.objects import check_objects
 from terrazzo.care.report import Findings, Report
 from terrazzo.config import options_from
 from terrazzo.errors import NodeNotFoundError, TerrazzoError
+from terrazzo.groups.formats import settled
 from terrazzo.groups.places import place_of
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, parse_node, sort_key
 from terrazzo.options import Options
@@ -42,6 +43,7 @@ def check(
     """
     place = place_of(node, mode="r", storage_options=storage_options)
     options = options_from({"missing": "fill"})
+    place = settled(place, options)
     findings = Findings(max_seconds)
     findings.verified = verify_data
     arrays = list(_documents(place, options, findings))

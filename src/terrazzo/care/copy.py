@@ -18,6 +18,7 @@ from terrazzo.blocks import transfer
 from terrazzo.config import options_from
 from terrazzo.errors import NodeNotFoundError, TerrazzoError
 from terrazzo.groups.creating import from_array
+from terrazzo.groups.formats import settled
 from terrazzo.groups.group import Group
 from terrazzo.groups.nodes import create_node, refuse_existing
 from terrazzo.groups.places import StoreLike, place_of
@@ -69,7 +70,7 @@ def copy(
         "serializer": serializer,
     }
     options = options_from(None)
-    origin = place_of(source, mode="r", storage_options=source_options)
+    origin = settled(place_of(source, mode="r", storage_options=source_options), options)
     target = place_of(destination, name, storage_options=storage_options)
     _refuse_nested(origin, target)
     nodes = list(_nodes(origin, options))

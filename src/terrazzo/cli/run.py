@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from terrazzo.cli import cat, check, copy, import_file, ls, map, show, tree
+from terrazzo.cli import cat, check, copy, import_file, ls, map, migrate, show, tree
 from terrazzo.cli.output import print_json
 from terrazzo.drawing import printable
 from terrazzo.errors import (
@@ -32,7 +32,7 @@ from terrazzo.errors import (
 
 __all__ = ["EXIT_CODES", "main"]
 
-VERBS = (show, tree, ls, cat, import_file, copy, check, map)
+VERBS = (show, tree, ls, cat, import_file, copy, migrate, check, map)
 
 #: what each exit code means, for the help and the docs
 EXIT_CODES = {

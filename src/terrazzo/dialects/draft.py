@@ -17,7 +17,7 @@ from terrazzo.chunk_keys import ChunkKeys, register_chunk_keys
 from terrazzo.dialects.view import DialectView, Documents, Json, node_path
 from terrazzo.errors import KeyRefusedError, MetadataError
 from terrazzo.metadata import node_from_json, write_json
-from terrazzo.metadata.draft import Way, array_from_draft, array_to_draft, group_from_draft
+from terrazzo.metadata.draft import SHARDING, Way, array_from_draft, array_to_draft, group_from_draft
 from terrazzo.metadata.draft_types import Fallback
 from terrazzo.options import Options
 from terrazzo.stores.store import Store
@@ -81,11 +81,17 @@ class DraftView(DialectView):
             raise type(error)(lines, error.problems) from None
 
     def _array(self, path: str, found: Any) -> Json:
-        said = self.chunks_per_shard
-        counts = said.get(path) if isinstance(said, Mapping) else said
         return array_from_draft(
-            found, self.way, fallback=self.fallback, chunks_per_shard=counts, strict=self.options.strict
+            found,
+            self.way,
+            fallback=self.fallback,
+            chunks_per_shard=self._counts(path),
+            strict=self.options.strict,
         )
+
+    def _counts(self, path: str) -> Sequence[int] | None:
+        said = self.chunks_per_shard
+        return said.get(path) if isinstance(said, Mapping) else said
 
     def implied(self, path: str) -> Json | None:
         group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
@@ -114,6 +120,10 @@ class DraftView(DialectView):
         attributes = dict(document.get("attributes") or {})
         filters = (stored.get("attributes") or {}).get("filters")
         changed = {**stored, "shape": document["shape"], "attributes": attributes}
+        counts = self._counts(path)
+        if counts is not None and not stored.get("storage_transformers"):  # mends what a resize lost
+            lost = {"extension": SHARDING, "type": "indexed", "configuration": {"chunks_per_shard": list(counts)}}
+            changed["storage_transformers"] = [lost]
         if filters is not None and "filters" not in attributes:
             changed["attributes"] = {**attributes, "filters": filters}
         try:

@@ -14,7 +14,6 @@ import builtins
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from terrazzo.errors import MetadataError
@@ -196,7 +195,7 @@ class DialectView(WrapperStore):
         # documents first: what is opened below then has no owner yet that an error could forget
         read = iter(self._open_documents(documents) if documents else ())
         opened = iter(
-            self.store.open([replace(request, key=self.place(request.key)) for request in chunks])
+            self.store.open([request._replace(key=self.place(request.key)) for request in chunks])
             if chunks
             else ()
         )
