@@ -29,22 +29,27 @@ _ZARR = {
 }
 #: zarr-python's settings that have no meaning here: taken, and kept for whoever asks
 _HARMLESS = (
-    "default_zarr_format",
-    "array.order",
-    "array.read_missing_chunks",
-    "array.rectilinear_chunks",
     "array.target_shard_size_bytes",
     "array.sharding_coalesce_max_gap_bytes",
     "array.sharding_coalesce_max_bytes",
     "async.concurrency",
     "async.timeout",
-    "json_indent",
     "codec_pipeline",
     "codecs",
     "buffer",
     "ndbuffer",
 )
-_EXTRA = {"strategy": "replace"}
+#: what those of them are that a script may ask for: what holds here
+_FIXED = {
+    "default_zarr_format": 3,
+    "array.order": "C",
+    "array.read_missing_chunks": True,
+    "array.rectilinear_chunks": True,
+    "json_indent": 2,
+}
+#: stands for "no default", where None is one
+_NOTHING: Any = object()
+_EXTRA = {"strategy": "replace", **_FIXED}
 
 
 class Config:
@@ -67,8 +72,12 @@ class Config:
         _options(changed)  # wrong values are refused here, where they are given
         return _Setting(self, changed)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value of one setting."""
+    def get(self, name: str, default: Any = _NOTHING) -> Any:
+        """The value of one setting; `default`, or KeyError without one, where there is none of that name.
+
+        >>> terrazzo.config.get("threads", 1) >= 1, terrazzo.config.get("array.order")
+        (True, 'C')
+        """
         now = self._now()
         if name in now:
             return now[name]
@@ -77,8 +86,16 @@ class Config:
             return now[own]
         options = _options(now)
         if own.startswith("limits."):
-            return getattr(options.limits, own.removeprefix("limits."), default)
-        return getattr(options, own, _EXTRA.get(own, default))
+            found = getattr(options.limits, own.removeprefix("limits."), _NOTHING)
+        else:
+            found = getattr(options, own, _EXTRA.get(own, _NOTHING))
+        if found is not _NOTHING:
+            return found
+        if default is not _NOTHING:
+            return default
+        if any(name == known or name.startswith(f"{known}.") for known in _HARMLESS):
+            return None
+        raise KeyError(f"{name!r} is not a setting; known are {', '.join(sorted(_OWN))}")
 
     def reset(self) -> None:
         """Back to the defaults and the environment."""

@@ -44,23 +44,24 @@ def parse(layout: Layout, key: str, count: tuple[int, ...], source: Source, stri
     """The index in `source.first`, checked against the size of the object it came from."""
     sharding = layout.sharding
     assert sharding is not None and source.first is not None
+    where = f"array {layout.path!r}: shard {key!r}" if layout.path else f"array at the root: shard {key!r}"
     nbytes = sharding.index_nbytes(count)
     found = memoryview(source.first).nbytes
     size = source.size if source.size is not None else found
     if found != nbytes or size < nbytes:
         raise ShardError(
-            f"shard {key!r} has {size} bytes, fewer than the {nbytes} of its index for {prod(count)} inner chunks: "
+            f"{where} has {size} bytes, fewer than the {nbytes} of its index for {prod(count)} inner chunks: "
             "it was cut short, or belongs to another array; `terrazzo check` tells more"
         )
     try:
         entries = sharding.decode_index(source.first, count)
     except ChecksumError as error:
-        raise ChecksumError(f"shard {key!r}: the index is not what was written: {error}") from error
+        raise ChecksumError(f"{where}: the index is not what was written: {error}") from error
     except CodecError as error:
-        raise ShardError(f"shard {key!r}: the index does not decode: {error}") from error
+        raise ShardError(f"{where}: the index does not decode: {error}") from error
     start, length = first_range(sharding, count)
     span = (size + start, size) if start < 0 else (0, length or 0)
-    check_entries(entries, size, span, strict, f"shard {key!r}", count)
+    check_entries(entries, size, span, strict, where, count)
     entries.setflags(write=False)
     return ShardIndex(entries, size, source.tag)
 

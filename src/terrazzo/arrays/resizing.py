@@ -21,10 +21,10 @@ def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> Array
     """The document with another shape; the grid grows with it where its edges are listed."""
     if len(shape) != len(document.shape):
         raise ValueError(
-            f"array {path!r} has {len(document.shape)} dimensions; the new shape {shape} has {len(shape)}"
+            f"array {'/' + path!r} has {len(document.shape)} dimensions; the new shape {shape} has {len(shape)}"
         )
     if any(n < 0 for n in shape):
-        raise ValueError(f"array {path!r}: the new shape {shape} has a negative extent")
+        raise ValueError(f"array {'/' + path!r}: the new shape {shape} has a negative extent")
     grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path).resized(shape)
     return replace(document, shape=shape, chunk_grid=Extension.from_json(grid.to_extension()))
 
@@ -40,12 +40,12 @@ def grown(document: ArrayMetadata, layout: Layout, axis: int, length: int) -> Ar
 def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:
     """The shape after appending data of a shape along an axis."""
     if not -len(old) <= axis < len(old):
-        raise ValueError(f"array {path!r} has {len(old)} dimensions; there is no axis {axis}")
+        raise ValueError(f"array {'/' + path!r} has {len(old)} dimensions; there is no axis {axis}")
     axis %= len(old)
     expected = old[:axis] + old[axis + 1 :]
     if len(data) != len(old) or data[:axis] + data[axis + 1 :] != expected:
         raise ValueError(
-            f"array {path!r} has shape {old}; data of shape {data} does not fit it along axis {axis}: "
+            f"array {'/' + path!r} has shape {old}; data of shape {data} does not fit it along axis {axis}: "
             "all other extents must be equal"
         )
     return (*old[:axis], old[axis] + data[axis], *old[axis + 1 :])

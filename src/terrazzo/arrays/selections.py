@@ -5,14 +5,26 @@ What it does not do: interpret selections (indexing).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from terrazzo.errors import SelectionError
+
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
 
-__all__ = ["BlockView", "OrthogonalView", "VectorView", "without_fields"]
+__all__ = ["BlockView", "OrthogonalView", "VectorView", "check_fields", "without_fields"]
+
+
+def check_fields(fields: str | Sequence[str] | None, dtype: np.dtype[Any]) -> None:
+    """Refuse names that are not fields of the array's type."""
+    for name in (fields,) if isinstance(fields, str) else fields or ():
+        if dtype.names is None:
+            raise SelectionError(f"found the field name {name!r}; the array holds {dtype}, which has no fields")
+        if name not in dtype.names:
+            raise SelectionError(f"there is no field {name!r}; there are {', '.join(map(repr, dtype.names))}")
 
 
 def without_fields(selection: Any) -> tuple[str | list[str] | None, Any]:

@@ -6,7 +6,6 @@ found by listing where that is less work: a listing tells about a thousand keys 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from math import prod
@@ -127,4 +126,6 @@ def layout_fingerprint(array: Array) -> int:
     document = array.metadata.to_document()
     parts: Sequence[str] = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs", "fill_value")
     words = json.dumps({part: document.get(part) for part in parts}, sort_keys=True, default=str)
+    import hashlib  # loads a library of its own
+
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") or 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from terrazzo.arrays.selections import check_fields
 from terrazzo.arrays.values import as_value, with_fields
 from terrazzo.errors import ReadOnlyError
 from terrazzo.indexing import Projection
@@ -30,6 +31,7 @@ def getting(
 ) -> tuple[Flow, Callable[[], Any]]:
     """The flow that reads a selection, and what answers its values once the flow has ended."""
     if fields is not None:
+        check_fields(fields, array.dtype)
         flow, values = getting(array, projection)
         return flow, lambda: with_fields(values(), fields, out)
     buffer = array.output(projection, out)
@@ -49,6 +51,7 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
     refuse_reading(array)
     projection = project(True)
     if fields is not None:
+        check_fields(fields, array.dtype)
         flow, values = getting(array, project(False))
         yield from flow
         value = _with_changed_fields(np.array(values()), value, fields)
@@ -66,13 +69,14 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
 
 def refuse_reading(array: Array) -> None:
     if array.read_only:
-        raise ReadOnlyError(f"array {array.path!r} was opened for reading; open it with mode='r+'")
+        raise ReadOnlyError(f"array {array.name!r} was opened for reading; open it with mode='r+'")
 
 
 def _with_changed_fields(old: Value, value: Any, fields: str | list[str]) -> Value:
     if isinstance(fields, str):
         old[fields] = value
     else:
+        named = getattr(getattr(value, "dtype", None), "names", None)
         for name in fields:
-            old[name] = value[name]
+            old[name] = value[name] if named else value  # as numpy: one value for all of them
     return old

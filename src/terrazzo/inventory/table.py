@@ -5,7 +5,6 @@ What it does not do: look (survey.py). Empty shards and absent ones count alike:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +30,8 @@ def fingerprint(tag: object) -> int:
     words = repr(tag)
     if tag is None or " at 0x" in words or " object>" in words:
         return UNKNOWN
+    import hashlib  # loads a library of its own
+
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") or 1
 
 

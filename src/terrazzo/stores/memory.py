@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NoReturn
 
@@ -20,14 +21,46 @@ from terrazzo.stores.store import Store
 
 __all__ = ["MemoryStore"]
 
+#: the character after the slash: no key below a folder comes after the folder's name with it
+AFTER_SLASH = chr(ord("/") + 1)
+
 Version = tuple[bytes, int]  # the value, and a number that no other version of any object in this process has
+
+
+class _Objects(dict[str, Version]):
+    """Keys to versions, and the keys in order: sorted again only after keys came or went.
+
+    A walk over many groups lists as many folders; going through all keys for each of them would take for ever.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes = 0
+        self._sorted: tuple[int, list[str]] = (0, [])
+
+    def __setitem__(self, key: str, version: Version) -> None:
+        new = key not in self
+        super().__setitem__(key, version)
+        if new:
+            self._changes += 1
+
+    def remove(self, key: str) -> None:
+        if self.pop(key, None) is not None:
+            self._changes += 1
+
+    def in_order(self) -> list[str]:
+        changes, names = self._changes, self._sorted
+        if names[0] != changes:
+            # the number was read first: what comes meanwhile makes this list look old, never new
+            names = self._sorted = (changes, sorted(list(self)))
+        return names[1]
 
 
 class _Place:
     """What stores of one name share."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Version] = {}
+        self.objects = _Objects()
 
 
 _named: dict[str, _Place] = {}
@@ -104,10 +137,30 @@ class MemoryStore(Store):
 
     def erase(self, key: str) -> None:
         with self._turn(key):
-            self._place.objects.pop(key, None)
+            self._place.objects.remove(key)
 
     def list(self) -> Iterator[str]:
         return iter(list(self._place.objects))  # a copy: others may write while the caller walks
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        names = self._place.objects.in_order()
+        start = bisect_left(names, prefix)
+        return itertools.takewhile(lambda key: key.startswith(prefix), itertools.islice(names, start, None))
+
+    def list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
+        names = self._place.objects.in_order()
+        keys: list[str] = []
+        prefixes: list[str] = []
+        at = bisect_left(names, prefix)
+        while at < len(names) and names[at].startswith(prefix):
+            name, slash, _ = names[at][len(prefix) :].partition("/")
+            if slash:
+                prefixes.append(f"{prefix}{name}/")
+                at = bisect_left(names, f"{prefix}{name}{AFTER_SLASH}", at)
+            else:
+                keys.append(names[at])
+                at += 1
+        return keys, prefixes
 
     # -- what flows ask for -------------------------------------------------------------------------------------------
 
@@ -147,7 +200,7 @@ class MemoryStore(Store):
                 fresh[key] = (_patched(change, objects.get(key)), next(_numbers))
         for key, version in fresh.items():
             if version is None:
-                objects.pop(key, None)
+                objects.remove(key)
             else:
                 objects[key] = version
         for change in changes:
