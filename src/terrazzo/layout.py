@@ -143,10 +143,11 @@ class Layout:
         assert self.sharding is not None
         uniform = self.grid.uniform_shape
         if uniform is not None:
-            return [self._count(uniform)] * len(outers)
-        return [self._count(self.grid.chunk_shape(tuple(int(v) for v in outer))) for outer in outers]
+            return [self.count(uniform)] * len(outers)
+        return [self.count(self.grid.chunk_shape(tuple(int(v) for v in outer))) for outer in outers]
 
-    def _count(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def count(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Inner chunks per dimension of a shard of this shape."""
         count = self._counts.get(shape)
         if count is None:
             assert self.sharding is not None

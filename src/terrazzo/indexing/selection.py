@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -55,16 +54,14 @@ class Run:
 Selector: TypeAlias = Run | Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """A selector per dimension; the selection is their product. scalar: numpy would answer an element, not an array."""
 
     selectors: tuple[Selector, ...]
     scalar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(NamedTuple):
     """Single elements: one flat position array per dimension, all of `count`; `shape` is that of the result."""
 
     coordinates: tuple[Ints, ...]
@@ -190,8 +187,10 @@ def parse_fancy(selection: Any, shape: Sequence[int]) -> Box | Points:
     Selections that numpy reads in a manner of its own (several arrays beside slices) are refused, since `oindex` and
     `vindex` say what is meant.
     """
-    ndim = len(shape)
     items = selection if isinstance(selection, tuple) else (selection,)
+    if _PLAINEST.issuperset(map(type, items)):
+        return parse_basic(selection, shape)
+    ndim = len(shape)
     arrays = [item for item in items if not _is_plain(item)]
     if not arrays:
         return parse_basic(selection, shape)
@@ -214,10 +213,16 @@ def parse_fancy(selection: Any, shape: Sequence[int]) -> Box | Points:
     )
 
 
+#: what most selections are made of
+_PLAINEST = frozenset({slice, int})
+
+
 def _expand(selection: Any, ndim: int) -> tuple[list[Any], bool]:
     """One item per dimension, and whether an Ellipsis was given."""
     items = list(selection) if isinstance(selection, tuple) else [selection]
     filled = False
+    if len(items) == ndim and _PLAINEST.issuperset(map(type, items)):
+        return items, filled
     for place, item in enumerate(items):
         if item is Ellipsis:
             if filled:

@@ -109,6 +109,15 @@ class SmallWindow(Window):
     def __init__(self, box: SmallBox, pieces: list[list[Piece]]) -> None:
         self._box = box
         self._pieces = pieces
+        if box.nrows == 1:
+            number, shard = 0, []
+            for (piece,), s, c in zip(pieces, box.shard, box.inner, strict=True):
+                shard.append(piece[0])
+                number = number * (s // c) + piece[1]
+            self.outers: Ints = np.array([shard], np.int64)
+            self.inner: Ints = np.array([number], np.int64)
+            self.shard_number = self.cell = _ZERO
+            return
         counts = [s // c for s, c in zip(box.shard, box.inner, strict=True)]
         known: dict[tuple[int, ...], int] = {}
         number_of, inner_of = [], []
@@ -119,13 +128,10 @@ class SmallWindow(Window):
                 inner = inner * n + piece[1]
             number_of.append(known.setdefault(tuple(outer), len(known)))
             inner_of.append(inner)
-        self.outers: Ints = np.array(list(known), np.int64)
-        self.inner: Ints = np.array(inner_of, np.int64)
-        if len(number_of) == 1:
-            self.shard_number = self.cell = _ZERO
-        else:
-            self.shard_number = np.array(number_of, np.int64)
-            self.cell = np.arange(len(number_of), dtype=np.int64)
+        self.outers = np.array(list(known), np.int64)
+        self.inner = np.array(inner_of, np.int64)
+        self.shard_number = np.array(number_of, np.int64)
+        self.cell = np.arange(len(number_of), dtype=np.int64)
 
     def placement(self) -> tuple[object, ...]:
         return "grid", tuple(

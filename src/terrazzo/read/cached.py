@@ -41,15 +41,14 @@ class _Whole:
 
 
 def decode_cached(
-    layout: Layout, jobs: Sequence[Job], objects: Objects, options: Options, chunks: ChunkCache | None
+    layout: Layout, jobs: Sequence[Job], objects: Objects, options: Options, chunks: ChunkCache
 ) -> Flow:
     """`decode`, with chunks remembered where that helps."""
     chain = layout.chain
     program = chain.native
     rows = sum(len(job.rows) for job in jobs)
     if (
-        chunks is None
-        or program is None
+        program is None
         or chain.encoded_nbytes == program.nbytes
         or (layout.sharding is None and layout.grid.uniform_shape is None)
         or rows * program.nbytes > chunks.nbytes

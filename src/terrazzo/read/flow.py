@@ -23,7 +23,7 @@ from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.cached import decode_cached
 from terrazzo.read.chunk_cache import ChunkCache
-from terrazzo.read.decode import Job, check_stored
+from terrazzo.read.decode import Job, check_stored, decode
 from terrazzo.read.locate import MAX_ROWS, max_objects, open_objects, rows_in
 from terrazzo.read.parts import read_parts, takes_parts
 from terrazzo.stores.flow import Recovering, Working
@@ -145,6 +145,9 @@ def _read_batch(
             check_stored(layout, jobs, objects)
         if layout.chain.partial:
             yield from read_parts(layout, jobs, objects, options)
-        yield from decode_cached(layout, jobs, objects, options, chunks)
+        if chunks is None:
+            yield from decode(layout, jobs, objects, options)
+        else:
+            yield from decode_cached(layout, jobs, objects, options, chunks)
     finally:
         objects.close()

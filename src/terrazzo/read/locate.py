@@ -68,8 +68,8 @@ def max_objects(layout: Layout, options: Options) -> int:
     if layout.sharding is None:
         return MAX_OBJECTS
     largest = layout.grid.uniform_shape or layout.grid.distinct_shapes()[0]
-    count = layout.sharding.chunks_per_shard(largest)
-    return max(1, min(MAX_OBJECTS, options.memory // (4 * layout.sharding.index_nbytes(count))))
+    nbytes = 4 * layout.sharding.index_nbytes(layout.count(largest))
+    return MAX_OBJECTS if nbytes * MAX_OBJECTS <= options.memory else max(1, options.memory // nbytes)
 
 
 def counts_of(layout: Layout, outers: Array) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 __all__ = [
     "ALL",
@@ -48,8 +48,7 @@ class Cost:
     buffered: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(NamedTuple):
     """Asks for one version of an object and, with it, the bytes that are needed first.
 
     `first` is skipped (Source.first is None) where the object still is the version `known`, and where the source

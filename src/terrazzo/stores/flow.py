@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from terrazzo.errors import HeldError, StoreError
 from terrazzo.options import Durability
@@ -52,8 +52,7 @@ class Request(Protocol):
 Flow = Generator[Request, Any, T]
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """Answer: a Source or None per request, in order."""
 
     requests: Sequence[Open]
@@ -67,8 +66,7 @@ class Opening:
                 source.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Fetching:
+class Fetching(NamedTuple):
     """Answer: per source the bytes of its (start, length) ranges, in order."""
 
     requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]]
@@ -214,8 +212,7 @@ class Recovering:
         pass
 
 
-@dataclass(frozen=True, slots=True)
-class Working:
+class Working(NamedTuple):
     """Answer: what `work()` returns. For computation that must not keep an event loop waiting."""
 
     work: Callable[[], Any]

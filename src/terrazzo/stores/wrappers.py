@@ -9,7 +9,7 @@ import builtins
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from terrazzo.errors import ReadOnlyError
@@ -318,7 +318,7 @@ class PrefixStore(WrapperStore):
 
     def open(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
         return self.store.open(
-            [replace(request, key=self.prefix + check_key(request.key)) for request in requests]
+            [request._replace(key=self.prefix + check_key(request.key)) for request in requests]
         )
 
     def hold(
