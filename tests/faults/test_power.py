@@ -54,13 +54,13 @@ def test_no_sync_can_be_left_out(root: Path, way: Way) -> None:
     """Each kind of sync is left out in turn; every time the search finds what it was for."""
     left: dict[tuple[str, ...], bool] = {}
     for seed in range(8):
-        story = recorded(way, seed, root)
+        story = recorded(way, seed, root, twice=seed % 2)  # every other one begins after a power loss
         for kind, places in kinds_of_syncs(story).items():
             for at in places[:2]:
                 if not left.get(kind):
                     log = [*story.log[:at], ("nothing",), *story.log[at + 1 :]]
                     left[kind] = found(story, root, log, (at, at + 12))
-        if seed >= 3 and all(left.values()):
+        if seed >= 1 and all(left.values()):
             break
     assert left
     assert all(left.values()), (
