@@ -105,6 +105,7 @@ def sit(asked: argparse.Namespace, questions: list[Question]) -> dict[str, Any]:
                 if (asked.quick and case.heavy) or (asked.cases and asked.cases not in case.name):
                     continue
                 rows[case.name] = measure(question, number, quarry, settings)
+                report["load"] = max(report["load"], os.getloadavg()[1])
                 lines = list(tables.table(question, rows))
                 for line in lines if len(rows) == 1 else lines[-1:]:
                     print(line, flush=True)
@@ -128,7 +129,8 @@ def kept(paths: list[str]) -> dict[str, Any]:
     for report in reports:
         for name, rows in report["results"].items():
             results.setdefault(name, {}).update(rows)
-    return {**reports[-1], "results": results}
+    told = {name: max(report[name] for report in reports) for name in ("repeats", "load")}
+    return {**reports[-1], **told, "results": results}
 
 
 def circumstances(shape: tuple[int, ...], settings: Settings) -> dict[str, Any]:
@@ -148,6 +150,7 @@ def circumstances(shape: tuple[int, ...], settings: Settings) -> dict[str, Any]:
         "versions": versions,
         "shape": shape,
         "repeats": settings.repeats,
+        "load": 0.0,
         "results": {},
     }
 

@@ -44,7 +44,8 @@ def _where(report: dict[str, Any]) -> Iterator[str]:
     yield (
         f"Arrays of {shape} uint16 where nothing else is said; `shard32-zstd` has shards of 256³ and inner chunks of "
         "32³ with zstd 3, `plain64-raw` has plain chunks of 64³ not compressed, and so on. The page cache is warm. "
-        f"Every figure is a median over {report['repeats']} processes for each library, which took turns. "
+        f"Every figure is a median over up to {report['repeats']} processes for each library, which took turns; the "
+        f"machine's load average (5 minutes) reached {report['load']:.0f}. "
         "A cell holds wall / CPU. The last columns say how many times our wall and CPU seconds the best of the other "
         "libraries takes; caches of decoded chunks are left out of that."
     )
