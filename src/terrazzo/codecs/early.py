@@ -41,7 +41,7 @@ def lacks_index_codecs(codecs: Sequence[Extension]) -> bool:
             if "index_codecs" not in codec.configuration:
                 return True
             inner = codec.configuration.get("codecs")
-            if isinstance(inner, list) and lacks_index_codecs(_extensions(inner)):
+            if lacks_index_codecs(_extensions(inner) or ()):
                 return True
     return False
 
@@ -55,7 +55,9 @@ def _is_early(codec: Extension) -> bool:
     if "index_codecs" not in configuration or "codecs" not in configuration:
         return True
     inner = _extensions(configuration["codecs"])
-    return any(map(_is_early, inner)) or not any(one.name in SERIALIZERS for one in inner)
+    return inner is not None and (
+        any(map(_is_early, inner)) or not any(one.name in SERIALIZERS for one in inner)
+    )
 
 
 def _complete(
@@ -70,8 +72,9 @@ def _complete(
         elif codec.name == "sharding_indexed":
             configuration.setdefault("index_codecs", list(index_codecs))
             inner = configuration.get("codecs")
-            if inner is None or isinstance(inner, list):
-                extensions = _complete(_extensions(inner or []), data_type, ndim, index_codecs)
+            known = _extensions([] if inner is None else inner)
+            if known is not None:
+                extensions = _complete(known, data_type, ndim, index_codecs)
                 configuration["codecs"] = [one.to_json() for one in extensions]
         done.append(Extension(codec.name, configuration, codec.must_understand))
     return _with_serializer(done, data_type)
@@ -95,11 +98,11 @@ def _with_serializer(codecs: list[Extension], data_type: DataType) -> list[Exten
     return [*codecs[:after], Extension("bytes", endian), *codecs[after:]]
 
 
-def _extensions(found: Sequence[Any]) -> list[Extension]:
-    extensions = []
-    for one in found:
-        try:
-            extensions.append(Extension.from_json(one, ignorable=True))
-        except MetadataError:
-            return []  # the codec itself tells what is wrong
-    return extensions
+def _extensions(found: Any) -> list[Extension] | None:
+    """None for what is no list of codecs: whoever reads the codec tells what is wrong."""
+    if not isinstance(found, list | tuple):
+        return None
+    try:
+        return [Extension.from_json(one, ignorable=True) for one in found]
+    except MetadataError:
+        return None

@@ -45,7 +45,14 @@ FILTERS: dict[str, tuple[str, ...]] = {
     "quantize": ("digits", "dtype", "astype"),
 }
 SERIALIZERS: dict[str, tuple[str, ...]] = {
-    "pcodec": ("level", "mode_spec", "delta_spec", "paging_spec", "delta_encoding_order", "equal_pages_up_to"),
+    "pcodec": (
+        "level",
+        "mode_spec",
+        "delta_spec",
+        "paging_spec",
+        "delta_encoding_order",
+        "equal_pages_up_to",
+    ),
     "zfpy": ("mode", "tolerance", "rate", "precision", "compression_kwargs"),
 }
 REFUSED = {
@@ -95,7 +102,13 @@ class NumcodecsFilter(ArrayArrayCodec):
                 fill = spec.fill.view(taken).astype(after)
         else:
             one = replace(spec, shape=(1,))
-            fill = self.encode(spec.fill.reshape(1), one).reshape(())
+            try:
+                fill = self.encode(spec.fill.reshape(1), one).reshape(())
+            except (TypeError, ValueError, ArithmeticError) as error:
+                refuse(
+                    join(context.path, "configuration"),
+                    f"cannot be worked with: {type(error).__name__}: {error}",
+                )
         fill.setflags(write=False)
         return ChunkSpec(shape, data_type, fill)
 
@@ -136,7 +149,9 @@ class NumcodecsFilter(ArrayArrayCodec):
         if self.identity == "packbits":
             return np.dtype(np.uint8), (1 + -(-math.prod(spec.shape) // 8),)
         members = self._complete(spec)
-        made = members["encode_dtype"] if self.identity == "astype" else members.get("astype", members["dtype"])
+        made = (
+            members["encode_dtype"] if self.identity == "astype" else members.get("astype", members["dtype"])
+        )
         return np.dtype(made), spec.shape
 
 
@@ -239,4 +254,3 @@ def _check_members(members: Mapping[str, Any]) -> None:
             integer(found, name, -400, 400)
         elif not isinstance(found, int | float | str | dict | None):
             refuse(name, f"found {describe(found)}, must be a number or a name")
-

@@ -20,7 +20,7 @@ from terrazzo.codecs.configuration import choice, from_members, only_members, sh
 from terrazzo.codecs.native import crc32c, decode_grid, encode_grid
 from terrazzo.codecs.registry import codec_from
 from terrazzo.errors import ChecksumError, CodecError, LimitError, ShardError
-from terrazzo.metadata import data_type_from_numpy
+from terrazzo.metadata import Extension, data_type_from_numpy
 from terrazzo.metadata.problems import describe, join, refuse
 from terrazzo.shard import EMPTY, Entries, check_entries, empty_entries, index_range, order
 
@@ -63,6 +63,7 @@ class ShardingCodec(ArrayBytesCodec):
         only_members(configuration, at, ("chunk_shape", "codecs", "index_codecs"), ("index_location",))
         members = dict(configuration)
         for member in ("codecs", "index_codecs"):  # here, so that a nested codec's path is whole
+            _check_documents(members[member], join(at, member))
             members[member] = _codecs(members[member], join(at, member))
         return from_members(cls, members, path, tuple(members))
 
@@ -192,7 +193,9 @@ class ShardingIndexed(ShardingCodec):
         size = view.nbytes
         start, stop = self.index_span(count, size)
         if size < stop - start:
-            raise ShardError(f"a shard of {size} bytes was found, its index alone has {stop - start}: it was cut short")
+            raise ShardError(
+                f"a shard of {size} bytes was found, its index alone has {stop - start}: it was cut short"
+            )
         entries = self.decode_index(view[start:stop], count)
         check_entries(entries, size, (start, stop), self.context.strict, "shard", count)
         value = np.empty(spec.shape, spec.data_type.numpy)
@@ -231,7 +234,10 @@ class ShardingIndexed(ShardingCodec):
             chain = self.context.build(self.index_codecs, spec, self.context)
             if chain.encoded_nbytes is None:
                 names = ", ".join(codec.name for codec in self.index_codecs)
-                refuse(self.context.path, f"found {names}: indexes would differ in length, which the format forbids")
+                refuse(
+                    self.context.path,
+                    f"found {names}: indexes would differ in length, which the format forbids",
+                )
             self._index_chains[count] = chain
         return chain
 
@@ -249,7 +255,9 @@ class ShardingIndexed(ShardingCodec):
             body += encoded
         return entries, body
 
-    def _decode_chunks(self, view: memoryview, entries: Entries, count: tuple[int, ...], value: Array) -> None:
+    def _decode_chunks(
+        self, view: memoryview, entries: Entries, count: tuple[int, ...], value: Array
+    ) -> None:
         for number, (offset, nbytes) in enumerate(entries.tolist()):
             region = self._region(number, count)
             if offset == EMPTY:
@@ -264,7 +272,8 @@ class ShardingIndexed(ShardingCodec):
     def _region(self, number: int, count: tuple[int, ...]) -> tuple[slice, ...]:
         place = np.unravel_index(number, count) if count else ()
         return tuple(
-            slice(int(i) * extent, int(i) * extent + extent) for i, extent in zip(place, self.chunk_shape, strict=True)
+            slice(int(i) * extent, int(i) * extent + extent)
+            for i, extent in zip(place, self.chunk_shape, strict=True)
         )
 
 
@@ -272,6 +281,13 @@ def _codecs(found: Sequence[Any], path: str) -> tuple[Codec, ...]:
     if not isinstance(found, list | tuple):
         refuse(path, f"found {describe(found)}, must be a list of codecs")
     return tuple(codec_from(codec, join(path, i)) for i, codec in enumerate(found))
+
+
+def _check_documents(found: object, path: str) -> None:
+    """A document's list holds documents; anything else would count as an argument of a wrong type."""
+    for i, codec in enumerate(found if isinstance(found, list | tuple) else ()):
+        if not isinstance(codec, str | Mapping | Codec | Extension):
+            refuse(join(path, i), f"found {describe(codec)}, must be a codec: a name, or an object with one")
 
 
 def _check_whole(spec: ChunkSpec, context: Context) -> None:

@@ -204,9 +204,12 @@ def _element_bytes(value: Any, element: ElementType, path: str) -> bytes:
         return bytes(nbytes)
     if isinstance(value, list):
         try:
-            return np.array(tuple(value), element.dtype).tobytes()
+            made = np.array(tuple(value), element.dtype)
         except (TypeError, ValueError):
-            refuse(path, f"found {describe(value)}, must be base64 of {nbytes} bytes")
+            made = None
+        if made is not None and made.shape == ():
+            return made.tobytes()
+        refuse(path, f"found {describe(value)}, must be base64 of {nbytes} bytes")
     encoded = _base64(value)
     if encoded is None or len(encoded) != nbytes:
         refuse(path, f"found {describe(value)}, must be base64 of {nbytes} bytes")
