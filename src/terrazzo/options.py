@@ -8,6 +8,7 @@ What it does not do: decide what is stored. Nothing in here reaches a document, 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,18 +30,11 @@ class Limits:
     depth: int = 64
 
 
-def _cpu_count() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        return os.cpu_count() or 1
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """How work is done.
 
-    threads: threads of the kernel for one call.
+    threads: threads of the kernel for one call; None: see `workers`.
     memory: bytes that one call may use beyond its output.
     durability: "fsync" (durable when the call returns), "rename" (atomic, durable after `sync()`), "none" (scratch).
     strict: refuse what could corrupt or mislead (True), or warn where the values are still certain (False).
@@ -51,7 +45,7 @@ class Options:
     missing: what an absent chunk means: "fill" or "error".
     """
 
-    threads: int = field(default_factory=_cpu_count)
+    threads: int | None = None
     memory: int = 64 * MIB
     durability: Durability = "fsync"
     strict: bool = True
@@ -61,3 +55,38 @@ class Options:
     write_empty_chunks: bool = False
     missing: Literal["fill", "error"] = "fill"
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def workers(self) -> int:
+        """Threads of the kernel for one call, in this process.
+
+        Where `threads` is None: the CPUs this process may run on, not more than OMP_NUM_THREADS where that is set (as
+        Dask and joblib do for their workers), and one in a process that `multiprocessing` started: its siblings work at
+        the same time, as those of a process pool and PyTorch's DataLoader do.
+        """
+        return self.threads or _default_workers()
+
+
+#: the answer for this process, and its number: a forked child asks again
+_known: tuple[int, int] = (0, 0)
+
+
+def _default_workers() -> int:
+    global _known
+    process, count = _known
+    if process != os.getpid():
+        count = _count_workers()
+        _known = (os.getpid(), count)
+    return count
+
+
+def _count_workers() -> int:
+    started = sys.modules.get("multiprocessing.process")  # a child of it has imported it
+    if started is not None and started.parent_process() is not None:
+        return 1
+    try:
+        cpus = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        cpus = os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(cpus, int(wanted)) if wanted.isdecimal() and int(wanted) > 0 else cpus

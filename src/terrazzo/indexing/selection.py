@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -61,7 +62,8 @@ class Box(NamedTuple):
     scalar: bool = False
 
 
-class Points(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Points:
     """Single elements: one flat position array per dimension, all of `count`; `shape` is that of the result."""
 
     coordinates: tuple[Ints, ...]

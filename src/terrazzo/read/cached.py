@@ -75,7 +75,7 @@ def decode_cached(
                 moved,
                 job.window.placement(),
                 as_raw(job.out),
-                options.threads,
+                options.workers,
             )
         )
 

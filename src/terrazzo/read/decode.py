@@ -77,7 +77,7 @@ def _decode_jobs(
         if len(job.rows) > SMALL_ROWS:
             yield from _decode_rows(layout, objects, job, job.rows, handles, options)
     work = [(job.rows, job.window.placement(), as_raw(job.out)) for job in small]
-    failures = yield Working(partial(_kernel.decode_many, programs, handles, work, options.threads))
+    failures = yield Working(partial(_kernel.decode_many, programs, handles, work, options.workers))
     if failures:
         at = failures[0][0]
         found = [(row, kind, text) for number, row, kind, text in failures if number == at]
@@ -163,7 +163,7 @@ def _decode_rows(
     target = as_raw(job.out)
     handles = [b"" if handle is None else handle for handle in handles]
     failures = yield Working(
-        partial(_kernel.decode, programs, handles, rows, job.window.placement(), target, options.threads)
+        partial(_kernel.decode, programs, handles, rows, job.window.placement(), target, options.workers)
     )
     if failures:
         numbers = job.number if picked is None else job.number[picked]

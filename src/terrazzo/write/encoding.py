@@ -79,7 +79,7 @@ def encode(
         part = rows.table(start, start + MAX_ROWS)
         got, bodies, after, failures = yield Working(
             partial(
-                _kernel.encode, programs, sources, part, placement, raw, handles, ends, drop, options.threads
+                _kernel.encode, programs, sources, part, placement, raw, handles, ends, drop, options.workers
             )
         )
         if failures:
@@ -104,7 +104,7 @@ def copy_encoded(
     for start in range(0, len(rows), MAX_ROWS):
         part = rows.table(start, start + MAX_ROWS)
         call = partial(
-            _kernel.encode, [], sources, part, ("grid", []), nothing, handles, ends, False, options.threads
+            _kernel.encode, [], sources, part, ("grid", []), nothing, handles, ends, False, options.workers
         )
         got, bodies, after, failures = yield Working(call)
         if failures:
