@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import terrazzo
 from terrazzo.errors import HeldError, StoreError
 from terrazzo.stores.contract import Erase, Patch
 from terrazzo.stores.local import LocalStore
@@ -230,3 +233,16 @@ def test_many_writers_of_many_slots(root: Path) -> None:
     assert last[0] % 100 == rounds
     opened(root, WAY)[0, 0] = 1
     assert left_overs(root) == []
+
+
+def test_tasks_that_wait_for_a_slot_leave_threads_to_its_holder(root: Path) -> None:
+    """More tasks than threads, all on one chunk: who has the slot finds a thread to commit in."""
+    made(root, WAY)[...] = 1
+    array = terrazzo.AsyncArray(opened(root, WAY))
+
+    async def everybody() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        await asyncio.wait_for(asyncio.gather(*(array.setitem((0, k), k + 10) for k in range(12))), 60)
+
+    asyncio.run(everybody())
+    assert opened(root, WAY)[0, :12].tolist() == [k + 10 for k in range(12)]
