@@ -20,6 +20,7 @@ from terrazzo.gridding.grid import Grid, refuse
 from terrazzo.gridding.healpix import HealpixGrid
 from terrazzo.gridding.optional import required
 from terrazzo.gridding.rectilinear import RectilinearGrid, check_keys
+from terrazzo.options import Durability
 
 __all__ = ["Config", "DataSource", "Execution", "Output", "grid_from", "load_config"]
 
@@ -106,7 +107,7 @@ class Execution:
     create_only: bool = False
     memory: int = 256 << 20
     address: str | None = None
-    durability: str = "fsync"
+    durability: Durability = "fsync"
     batch_points: int = 1 << 20
 
 
@@ -315,11 +316,18 @@ def _execution(given: object) -> Execution:
         boolean(keys.get("create_only", default.create_only), "execution.create_only"),
         whole(keys.get("memory", default.memory), "execution.memory", 1 << 16),
         keys.get("address"),
-        one_of(
-            keys.get("durability", default.durability), ("fsync", "rename", "none"), "execution.durability"
-        ),
+        _durability(keys.get("durability", default.durability)),
         whole(keys.get("batch_points", default.batch_points), "execution.batch_points"),
     )
+
+
+def _durability(given: object) -> Durability:
+    match one_of(given, ("fsync", "rename", "none"), "execution.durability"):
+        case "rename":
+            return "rename"
+        case "none":
+            return "none"
+    return "fsync"
 
 
 def _source(given: object, catalog: object, folder: Path) -> DataSource | None:

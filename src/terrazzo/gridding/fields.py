@@ -167,7 +167,7 @@ def _fill(given: object, dtype: np.dtype[Any], where: str) -> Any:
     rule = f"a number that {dtype} holds is needed (NaN may be spelled 'NaN')"
     try:
         value = float(given) if isinstance(given, str) else given
-        with np.errstate(over="raise"):
+        with np.errstate(over="raise", invalid="ignore"):
             found = np.array(value).astype(dtype)
         if found.shape != () or (dtype.kind != "f" and found.item() != value):
             raise ValueError(rule)

@@ -271,7 +271,7 @@ class GridStore:
         return found
 
     def image(self, number: int, field: str | None = None) -> Values:
-        """One inner chunk as a picture; of HEALPix a square laid out by the bits of its numbers, north at the upper right."""
+        """One inner chunk as a picture; of HEALPix, a square by the bits of its numbers, north at the upper right."""
         values = self.chunk(number, field)
         if not isinstance(self.grid, HealpixGrid):
             return values

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terrazzo.errors import StoreError
-from terrazzo.stores.store import Store
+from terrazzo.options import Durability
+from terrazzo.stores.store import Put, Store
 
 __all__ = ["Receipt", "current", "describe_objects", "read_receipt", "receipt_key", "write_receipt"]
 
@@ -38,7 +39,7 @@ def receipt_key(group: str, shard: int) -> str:
     return "/".join(filter(None, (group, FOLDER, f"{shard}.json")))
 
 
-def write_receipt(store: Store, group: str, receipt: Receipt) -> None:
+def write_receipt(store: Store, group: str, receipt: Receipt, durability: Durability = "fsync") -> None:
     text = json.dumps(
         {
             "version": 1,
@@ -52,7 +53,13 @@ def write_receipt(store: Store, group: str, receipt: Receipt) -> None:
         },
         indent=1,
     )
-    store.set(receipt_key(group, receipt.shard), text.encode())
+    with store.hold(receipt_key(group, receipt.shard)) as hold:
+        sink = store.sink(hold)
+        try:
+            sink.write(0, text.encode())
+            store.commit([Put(hold, sink)], durability)
+        finally:
+            sink.discard()
 
 
 def read_receipt(store: Store, group: str, shard: int) -> Receipt | None:

@@ -113,6 +113,7 @@ def run(
     checked = as_config(config)
     source = source_from(checked, points, longitude, latitude)
     began = time.monotonic()
+    source.check(checked.columns)
     if plan is None:
         plan = plan_of(source, checked.grid, checked.execution.batch_points, shards)
     else:

@@ -20,6 +20,7 @@ from terrazzo.gridding.plan import Task
 from terrazzo.gridding.receipts import Receipt, current, describe_objects, read_receipt, write_receipt
 from terrazzo.gridding.template import Template
 from terrazzo.gridding.writing import CellChunks, ShardWriter
+from terrazzo.options import Durability
 
 __all__ = ["Job", "make_shard"]
 
@@ -79,7 +80,7 @@ def _write(job: Job, shard: int, gridded: Gridded, inputs: str) -> Receipt:
     writer = ShardWriter(grid, shard)
     written: list[Array] = []
     chunks = 0
-    durability = "rename" if execution.durability == "fsync" else execution.durability
+    durability: Durability = "rename" if execution.durability == "fsync" else execution.durability
     for name, one in config.fields.items():
         array = template.arrays[name].using(durability=durability)
         written.append(array)
@@ -108,7 +109,7 @@ def _write(job: Job, shard: int, gridded: Gridded, inputs: str) -> Receipt:
     receipt = Receipt(
         shard, inputs, config.signature, gridded.points, len(gridded.positions), chunks, objects, state
     )
-    write_receipt(template.store, template.group, receipt)
+    write_receipt(template.store, template.group, receipt, execution.durability)
     return receipt
 
 

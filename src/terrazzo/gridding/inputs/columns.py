@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from terrazzo.gridding.errors import GridConfigError
+from terrazzo.gridding.errors import GridConfigError, SchemaError
 from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.inputs.source import Array, Batch, Source, Survey
 from terrazzo.gridding.statistics import Cells, sort_by_cell
@@ -82,12 +82,15 @@ class ColumnsSource(Source):
         part._shard = shard
         return part
 
-    def batches(self, granule: int, columns: frozenset[str], most: int) -> Iterator[Batch]:
+    def check(self, columns: frozenset[str]) -> None:
         missing = sorted(columns - set(self.columns))
         if missing:
-            raise GridConfigError(
+            raise SchemaError(
                 f"the points have no column {', '.join(missing)}; there are {', '.join(self.columns)}"
             )
+
+    def batches(self, granule: int, columns: frozenset[str], most: int) -> Iterator[Batch]:
+        self.check(columns)
         for start in range(0, len(self), most):
             cut = slice(start, start + most)
             yield Batch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -22,6 +23,8 @@ from terrazzo.gridding.optional import required
 
 __all__ = ["FileSource"]
 
+#: bytes of points of small files that a source keeps, because their shards come one after another
+KEPT_NBYTES = 128 << 20
 #: (path, group, {key: path or column name}, most) -> batches of columns
 Reader = Callable[[str, str, Mapping[str, str], int], Iterator[dict[str, Array]]]
 
@@ -39,12 +42,43 @@ class FileSource(Source):
             raise FileNotFoundError(f"data_source.files: there is no file {missing[0]!r}")
         self.source = source
         self._hashes: dict[int, str] = {}
+        self._kept: dict[tuple[int, frozenset[str], int], list[Batch]] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"source": self.source, "_hashes": self._hashes, "_kept": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
 
     @property
     def names(self) -> Sequence[str]:
         return [os.path.basename(path) for path in self.source.files]
 
     def batches(self, granule: int, columns: frozenset[str], most: int) -> Iterator[Batch]:
+        """As in Source; small granules are kept for the other shards that they touch."""
+        key = (granule, columns, most)
+        kept = self._kept.get(key)
+        if kept is not None:
+            yield from kept
+            return
+        batches: list[Batch] | None = []
+        nbytes = 0
+        for batch in self._read(granule, columns, most):
+            yield batch
+            nbytes += len(batch) * 8 * (2 + len(columns))
+            if batches is not None and nbytes <= KEPT_NBYTES // 4:
+                batches.append(batch)
+            else:
+                batches = None
+        if batches is not None:
+            with self._lock:
+                while self._kept and sum(map(_nbytes, self._kept.values())) + nbytes > KEPT_NBYTES:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = batches
+
+    def _read(self, granule: int, columns: frozenset[str], most: int) -> Iterator[Batch]:
         source = self.source
         paths = {"longitude ": source.longitude, "latitude ": source.latitude}
         for name in columns | (expression_columns(source.filters) & set(source.variables)):
@@ -74,6 +108,10 @@ class FileSource(Source):
                 self._hashes[granule] = _hash(self.source.files[granule])
             seen.update(f"{self.names[granule]}:{self._hashes[granule]};".encode())
         return seen.hexdigest()
+
+
+def _nbytes(batches: list[Batch]) -> int:
+    return sum(len(batch) * 8 * (2 + len(batch.columns)) for batch in batches)
 
 
 def _path(how: Any, group: str) -> str:

@@ -70,6 +70,9 @@ class Source(ABC):
     def fingerprint(self, shard: int, granules: Sequence[int]) -> str:
         """What changes when the points of these granules (in this shard) change."""
 
+    def check(self, columns: frozenset[str]) -> None:
+        """Raise SchemaError where a column is known to be missing."""
+
     def part(self, shard: int, granules: Sequence[int], columns: frozenset[str]) -> Source:
         """What a worker needs for one shard; by default the whole source."""
         return self
