@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,11 +26,13 @@ def name(page: Path) -> str:
 def test_the_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
-    known: dict[str, Any] = {"__name__": "__page__"}
+    module = ModuleType("__page__")  # dataclasses look for the module that they were made in
+    monkeypatch.setitem(sys.modules, "__page__", module)
+    known: dict[str, Any] = module.__dict__
     for block in BLOCK.finditer(text):
         # as many empty lines before it as stand above it on the page, so that a traceback names the right line
         above = text[: block.start(1)].count("\n")
-        exec(compile("\n" * above + block[1], name(page), "exec"), known)
+        exec(compile("\n" * above + block[1], name(page), "exec", dont_inherit=True), known)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
