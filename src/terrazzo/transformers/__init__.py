@@ -4,6 +4,7 @@ What it does not do: change documents; those are read and written past every tra
 Specification: Zarr core 3.0, "Storage transformers". None is in the core; names that nobody registered are refused.
 """
 
+from terrazzo.transformers.sharding import Sharding, ShardingStore
 from terrazzo.transformers.transformer import (
     Transformer,
     known_transformers,
@@ -13,6 +14,8 @@ from terrazzo.transformers.transformer import (
 )
 
 __all__ = [
+    "Sharding",
+    "ShardingStore",
     "Transformer",
     "known_transformers",
     "register_transformer",
