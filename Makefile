@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop demo bench instructions faults-long docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -65,6 +65,15 @@ faults-long: build  ## search long for lost writes, torn reads and damage; ledge
 	$(PY) -m tests.faults.long mutations --count 100000
 	$(PY) -m tests.faults.long writers --count 16000
 	$(PY) -m tests.faults.long machine --count 300
+
+fuzz:  ## fuzz the kernel's rooms under AddressSanitizer; needs cargo-fuzz and a nightly compiler; ledger in kernel/fuzz
+	tools/fuzz --seconds 300
+
+sanitize: $(VENV)/.installed  ## the kernel's tests under AddressSanitizer; needs a nightly compiler and gcc
+	tools/sanitize
+
+documents: build  ## open documents changed at random, long; only errors of our own may come of it
+	$(PY) -m tests.faults.documents --count 100000 --seed 2
 
 docs: build  ## run every example of the pages in docs/
 	$(PY) -m pytest tests/test_pages.py
