@@ -171,3 +171,16 @@ def test_memory_does_not_travel() -> None:
     """A copy in another process would be written to in vain."""
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(MemoryStore())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_workers_of_distributed(root: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    dask_array = pytest.importorskip("dask.array")
+    value = np.arange(100**3, dtype="i4").reshape(100, 100, 100)
+    way = WAYS[0]
+    array = made(root, way, shape=value.shape, chunks=(25, 25, 25), shards=(50, 50, 50))
+    blocks = dask_array.from_array(value, chunks=(25, 25, 25))
+    with distributed.Client(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None):
+        dask_array.store(blocks, array, lock=False)
+    assert np.count_nonzero(opened(root, way)[...] != value) == 0
