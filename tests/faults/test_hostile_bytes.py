@@ -2,7 +2,7 @@
 numbers, files that are cut under a reader.
 
 What they have in common: an error of terrazzo's own tree that names the object and the inner chunk, soon, and no
-memory for what is only claimed. One case of each kind of attack is in test_attacks.py; here are their relatives.
+memory for what is only claimed. One case of each kind of attack is in test_attack_table.py; here are their relatives.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Attacks: bytes, documents, names and files made to harm who opens them. The table of docs/security.md, row by row."""
