@@ -13,7 +13,9 @@ import pytest
 import terrazzo
 from terrazzo.stores.local import LocalStore
 from terrazzo.strategy import Append, InPlace, Replace
+from tests.faults import ways
 from tests.faults.layers import Counting
+from tests.faults.ways import BY_NAME, made, noise, opened
 
 MIB = 1 << 20
 N = 150  # inner chunks of one MiB
@@ -109,3 +111,24 @@ def test_neighbours_in_whole_are_copied_by_the_system(tmp_path: Path) -> None:
     assert files.calls.count("sync") == 1
     assert files.calls.count("sync_folder") == 1
     assert files.calls.count("rename") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "syncs"),
+    [
+        ("replace-index-at-end", ["sync", "sync_folder"]),  # the new shard, its name
+        ("slots-index-at-end", ["sync", "sync_folder", "sync"]),  # the record, its file's name, the shard
+        ("in-place-index-at-start", ["sync", "sync_folder", "sync"]),  # the journal, its name, the shard
+        ("append-index-at-end", ["sync", "sync_folder", "sync"]),  # the old length, its name, the new end
+        (
+            "append-index-at-start",
+            ["sync", "sync", "sync_folder", "sync"],
+        ),  # the end, the journal, its name, the index
+    ],
+)
+def test_what_a_changed_chunk_waits_for(tmp_path: Path, name: str, syncs: list[str]) -> None:
+    way = BY_NAME[name]
+    made(tmp_path, way)[...] = noise(1, ways.SHAPE)
+    files = Counting()
+    opened(tmp_path, way, files)[: ways.CHUNK[0], : ways.CHUNK[1]] = noise(2, ways.CHUNK, bits=20)
+    assert [call for call in files.calls if call.startswith("sync")] == syncs
