@@ -79,7 +79,10 @@ class Layout:
 
     def resized(self, shape: tuple[int, ...]) -> Layout:
         """The layout of the array once it has this shape; chunks keep their places."""
-        return replace(self, shape=shape, grid=self.grid.resized(shape))
+        grid = self.grid.resized(shape)
+        uniform = grid.uniform_shape
+        chain = self.chain if self.sharding is not None or uniform is None else self.chain_for(uniform)
+        return replace(self, shape=shape, grid=grid, chain=chain)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -54,7 +54,7 @@ def expected(report: RepairReport) -> np.ndarray[Any, Any]:
 def test_a_sound_array_is_copied_byte_for_byte(tmp_path: Path) -> None:
     made(tmp_path / "a")
     report = repair(tmp_path / "a")
-    assert report.ok and report.objects == 2 and report.kept == 16 and not report.repaired
+    assert report.ok and report.objects == 2 and report.kept == 16 and not report.damaged
     for key in ("c/0/0", "c/1/0", "zarr.json"):
         assert (tmp_path / "a.repaired" / key).read_bytes() == (tmp_path / "a" / key).read_bytes()
     assert not (tmp_path / "a.unplaced").exists()
@@ -72,7 +72,7 @@ def test_cut_short_with_the_index_at_the_start(tmp_path: Path, compressors: Any,
     size = (tmp_path / "a/c/0/0").stat().st_size
     before = damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(size - 100, None)))
     report = repair(tmp_path / "a", in_place=in_place)
-    assert report.repaired == {"c/0/0": "index"} and 1 <= len(report.lost) <= 2
+    assert report.damaged == {"c/0/0": "index"} and 1 <= len(report.lost) <= 2
     assert all("past the end" in one.reason for one in report.lost) and report.kept == 16 - len(report.lost)
     root = tmp_path / ("a" if in_place else "a.repaired")
     np.testing.assert_array_equal(terrazzo.open(root)[...], expected(report))
@@ -90,7 +90,7 @@ def test_an_index_that_is_gone(tmp_path: Path, compressors: Any) -> None:
     array.inventory().save(tmp_path / "manifest")
     damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 100, None)))
     report = repair(tmp_path / "a", tmp_path / "b", unplaced=tmp_path / "u")
-    assert report.repaired == {"c/0/0": "nothing"}
+    assert report.damaged == {"c/0/0": "nothing"}
     assert [(one.key, one.chunk) for one in report.lost] == [("c/0/0", None)]
     np.testing.assert_array_equal(
         terrazzo.open(tmp_path / "b")[...], np.vstack([np.zeros((8, 16)), VALUES[8:]])
@@ -101,7 +101,7 @@ def test_an_index_that_is_gone(tmp_path: Path, compressors: Any) -> None:
     assert found == sorted(np.ascontiguousarray(block).tobytes() for block in blocks)
     assert sorted(report.unplaced) == sorted(map(str, (tmp_path / "u").iterdir()))
     report = repair(tmp_path / "a", tmp_path / "d", manifest=tmp_path / "manifest")
-    assert report.ok and report.repaired == {"c/0/0": "manifest"} and not report.unplaced
+    assert report.ok and report.damaged == {"c/0/0": "manifest"} and not report.unplaced
     np.testing.assert_array_equal(terrazzo.open(tmp_path / "d")[...], VALUES)
 
 
@@ -110,7 +110,7 @@ def test_an_index_at_the_other_place(tmp_path: Path) -> None:
     made(tmp_path / "b", index_location="end")
     shutil.copy(tmp_path / "a/c/0/0", tmp_path / "b/c/0/0")
     report = repair(tmp_path / "b")
-    assert report.ok and report.repaired == {"c/0/0": "other index"}
+    assert report.ok and report.damaged == {"c/0/0": "other index"}
     np.testing.assert_array_equal(terrazzo.open(tmp_path / "b.repaired")[...], VALUES)
 
 
@@ -122,7 +122,7 @@ def test_a_torn_tail_and_an_older_index_before_it(tmp_path: Path) -> None:
     array[4:8, :8] = 88
     damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 1, None)))
     report = repair(tmp_path / "a")
-    assert report.ok and report.repaired == {"c/0/0": "older index"}
+    assert report.ok and report.damaged == {"c/0/0": "older index"}
     copy = terrazzo.open(tmp_path / "a.repaired")
     np.testing.assert_array_equal(copy[...], middle)
     assert copy.inventory().dead_nbytes == 0
@@ -217,7 +217,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     report = repair(tmp_path / "a")
     shown = report.to_json()
     assert shown["ok"] is False and shown["chunks_kept"] == 15 and len(shown["lost"]) == 1
-    assert str(report) == "2 objects, 1 of them repaired; 15 chunks kept, 1 lost, 0 saved without a place"
+    assert str(report) == "2 objects, 1 of them damaged; 15 chunks kept, 1 lost, 0 saved without a place"
 
 
 @pytest.mark.parametrize("index_location", ["start", "end"])

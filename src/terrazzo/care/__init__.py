@@ -6,9 +6,33 @@ What it does not do: change anything that it was not asked to change. A check on
 from __future__ import annotations
 
 from terrazzo.care.check import check
+from terrazzo.care.compact import CompactReport, compact
 from terrazzo.care.copy import copy
+from terrazzo.care.merge import merge
 from terrazzo.care.migrate import Migration, migrate
+from terrazzo.care.presence import PresenceMap, presence_map
+from terrazzo.care.repair import Lost, RepairReport, repair
 from terrazzo.care.report import KINDS, Problem, Report
+from terrazzo.care.reshard import reshard
 from terrazzo.care.shard_map import ShardMap, shard_map
 
-__all__ = ["KINDS", "Migration", "Problem", "Report", "ShardMap", "check", "copy", "migrate", "shard_map"]
+__all__ = [
+    "KINDS",
+    "CompactReport",
+    "Lost",
+    "Migration",
+    "PresenceMap",
+    "Problem",
+    "RepairReport",
+    "Report",
+    "ShardMap",
+    "check",
+    "compact",
+    "copy",
+    "merge",
+    "migrate",
+    "presence_map",
+    "repair",
+    "reshard",
+    "shard_map",
+]

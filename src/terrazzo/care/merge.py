@@ -26,7 +26,7 @@ from terrazzo.errors import ConflictError, ReadOnlyError
 from terrazzo.groups.opening import open_array
 from terrazzo.indexing import project_basic
 from terrazzo.layout import Layout
-from terrazzo.metadata import ArrayMetadata
+from terrazzo.metadata import ArrayMetadata, Extension
 from terrazzo.progress import Progress, Step, follow
 from terrazzo.stores.flow import run
 from terrazzo.strategy import Replace
@@ -62,7 +62,7 @@ def merge(
     edges, first, merged = _plan(array, axis, edge)
     if merged == edges[first:]:
         return array
-    new = _with_edges(old, axis, [*edges[:first], *merged])
+    new = _with_edges(array, axis, [*edges[:first], *merged])
     beside = replace(new, path=staging(array.path))
     array.store.erase_prefix(staging(array.path) + "/c/")  # what a dead merge left before it was announced
     start = sum(edges[:first])
@@ -118,16 +118,18 @@ def _plan(array: Array, axis: int, edge: int | None) -> tuple[list[int], int, li
     return edges, first, merged
 
 
-def _with_edges(layout: Layout, axis: int, edges: list[int]) -> Layout:
+def _with_edges(array: Array, axis: int, edges: list[int]) -> Layout:
+    """The layout of the array on the merged grid."""
     entries: list[Any] = []
-    for d, dim in enumerate(layout.grid.dims):
+    for d, dim in enumerate(array.layout.grid.dims):
         if d == axis:
             entries.append(edges)
         elif dim.covered is None:
             entries.append(dim.uniform)
         else:
-            entries.append([dim.begin(i + 1) - dim.begin(i) for i in range(dim.count(layout.shape[d]))])
-    return replace(layout, grid=RectilinearGrid(*entries))
+            entries.append([dim.begin(i + 1) - dim.begin(i) for i in range(dim.count(array.shape[d]))])
+    grid = Extension.from_json(RectilinearGrid(*entries).to_extension())
+    return Layout.build(replace(array.metadata, chunk_grid=grid), array.path, array.options)
 
 
 def _keyed(beside: Layout) -> Layout:

@@ -55,15 +55,18 @@ class Lost:
 
 @dataclass(slots=True)
 class RepairReport:
-    """What a repair did. objects: how many there are; repaired: keys of those that were not as they should be, and
-    where the places of their chunks come from. kept: chunks that are as they were. lost: those that are not there any
+    """What a repair did.
+
+    objects: how many there are. damaged: keys of those that were not as they should be, and where the places of their
+    chunks come from (as in `Salvaged.source`). kept: chunks that are as they were. lost: those that are not there any
     more, and hold the fill value now. unplaced: files with chunks whose place nothing tells. refused: keys that were
-    left as they are, since they are files of another format too. place: the repaired array."""
+    left as they are, since they are files of another format too. place: the repaired array.
+    """
 
     place: str = ""
     objects: int = 0
     kept: int = 0
-    repaired: dict[str, str] = field(default_factory=dict)
+    damaged: dict[str, str] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -79,7 +82,7 @@ class RepairReport:
             "place": self.place,
             "objects": self.objects,
             "chunks_kept": self.kept,
-            "repaired": self.repaired,
+            "damaged": self.damaged,
             "lost": [one.to_json() for one in self.lost],
             "unplaced": self.unplaced,
             "refused": self.refused,
@@ -87,7 +90,7 @@ class RepairReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.objects:,} objects, {len(self.repaired):,} of them repaired; {self.kept:,} chunks kept, "
+            f"{self.objects:,} objects, {len(self.damaged):,} of them damaged; {self.kept:,} chunks kept, "
             f"{len(self.lost):,} lost, {len(self.unplaced):,} saved without a place"
         )
 
@@ -123,7 +126,8 @@ def repair(
     if known is not None and known.document != layout_fingerprint(array):
         raise ValueError("the manifest is of another array, or of this one before its document changed")
     target, beside = _target(array, to, in_place, unplaced)
-    report = RepairReport(place=str(target.store_path))
+    folder = _folder_of(target)
+    report = RepairReport(place=str(target.store_path if folder is None else folder))
     keys = sorted(_objects(array))
     rows = _by_key(known)
     with follow(progress, len(keys), "repairing") as step:
@@ -136,10 +140,7 @@ def repair(
 
 def _target(array: Array, to: StoreLike, in_place: bool, unplaced: Any) -> tuple[Array, Path | None]:
     """The array to write to, and the folder for chunks without a place."""
-    root = array.store
-    while not isinstance(root, LocalStore) and hasattr(root, "store"):
-        root = root.store
-    folder = Path(root.root, array.path) if isinstance(root, LocalStore) else None
+    folder = _folder_of(array)
     beside = None if unplaced is None else Path(unplaced)
     if in_place:
         if beside is None and folder is not None:
@@ -152,12 +153,18 @@ def _target(array: Array, to: StoreLike, in_place: bool, unplaced: Any) -> tuple
     place = place_of(to)
     create_node(StorePath(place.store, place.path), array.metadata, array.options, overwrite=False)
     copy = Array(place.store, place.path, array.metadata, array.options)
-    if beside is None:
-        local = place.store
-        if isinstance(local, LocalStore):
-            path = Path(local.root, place.path)
-            beside = path.with_name(path.name + ".unplaced")
+    path = _folder_of(copy)
+    if beside is None and path is not None:
+        beside = path.with_name(path.name + ".unplaced")
     return copy, beside
+
+
+def _folder_of(array: Array) -> Path | None:
+    """Where an array lies on a local disk, if it does."""
+    store: Any = array.store
+    while not isinstance(store, LocalStore) and hasattr(store, "store"):
+        store = store.store
+    return Path(store.root, array.path) if isinstance(store, LocalStore) else None
 
 
 def _objects(array: Array) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -197,7 +204,7 @@ def _repair_object(
             chain.decode(body)
         except (TerrazzoError, MemoryError) as error:
             report.lost.append(Lost(key, place, str(error)))
-            report.repaired[key] = "nothing"
+            report.damaged[key] = "nothing"
             if not copying:
                 _save_damaged(body, key, beside)
                 target.chunk_store.erase(new)
@@ -219,7 +226,7 @@ def _repair_object(
         if copying:
             target.chunk_store.set(new, body)
         return
-    report.repaired[key] = found.source
+    report.damaged[key] = found.source
     if found.source == "nothing" and not found.lost:
         report.lost.append(
             Lost(key, None, "its index is gone, and no older one and no manifest tells its chunks' places")

@@ -50,7 +50,8 @@ def reshard(
 
     node: an Array, or anything that `open_array` takes. shards: the new shape of shards, "auto" or a size as in
     `create_array`, or None for a plain array: every chunk becomes an object. to, name, overwrite: as in `create_array`.
-    progress: counts chunks.
+    index_location:
+    of the index, by default where it was. progress: counts chunks.
 
     Memory holds the encoded chunks of one new shard. Raises ValueError for grids whose chunks differ in shape.
     """
@@ -71,7 +72,8 @@ def reshard(
         filters="keep",
         compressors="keep",
         serializer="keep",
-        **({} if index_location is None else {"index_location": index_location}),
+        index_location=index_location
+        or ("end" if source.layout.sharding is None else source.layout.sharding.index_location),
     )
     if not _same_chunks(source, target):
         raise ValueError(

@@ -15,7 +15,22 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from terrazzo.cli import cat, check, copy, import_file, ls, map, migrate, show, tree
+from terrazzo.cli import (
+    cat,
+    check,
+    compact,
+    copy,
+    import_file,
+    inventory,
+    ls,
+    map,
+    merge,
+    migrate,
+    repair,
+    reshard,
+    show,
+    tree,
+)
 from terrazzo.cli.output import print_json
 from terrazzo.drawing import printable
 from terrazzo.errors import (
@@ -32,7 +47,10 @@ from terrazzo.errors import (
 
 __all__ = ["EXIT_CODES", "main"]
 
-VERBS = (show, tree, ls, cat, import_file, copy, migrate, check, map)
+VERBS = (
+    *(show, tree, ls, cat, inventory, map, import_file, copy, migrate),
+    *(check, repair, compact, reshard, merge),
+)
 
 #: what each exit code means, for the help and the docs
 EXIT_CODES = {
@@ -92,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
     parser = argparse.ArgumentParser(
         prog="terrazzo",
-        description="Look at, copy, import and check Zarr arrays with shards.",
+        description="Look at, copy, import, check and care for Zarr arrays with shards.",
         epilog=f"exit codes: {codes}",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
