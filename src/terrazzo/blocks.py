@@ -5,7 +5,7 @@ What it does not do: know where values come from, or what a store is. Copies and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import prod
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import numpy as np
 
 from terrazzo.errors import StoreError
 
-__all__ = ["Edges", "aligned_blocks", "count_blocks", "same_bits", "transfer"]
+__all__ = ["Edges", "aligned_blocks", "count_blocks", "pour", "same_bits", "transfer"]
 
 #: the extent of the stored chunks along one dimension: one number where all are equal, else every one of them
 Edges = int | Sequence[int]
@@ -36,6 +36,15 @@ class Target(Protocol):
     def __setitem__(self, selection: Any, value: Any) -> None: ...
 
 
+class Shards(Target, Protocol):
+    """A target of shards, which can be written from their inner chunks."""
+
+    @property
+    def fill_value(self) -> Any: ...
+
+    def put_shard(self, index: Sequence[int], chunks: Mapping[tuple[int, ...], Any]) -> None: ...
+
+
 def transfer(
     read: Callable[[Block], Any],
     target: Target,
@@ -55,15 +64,80 @@ def transfer(
     for block in aligned_blocks(target.shape, unit, itemsize, memory):
         values = np.asarray(read(block))
         target[block] = values
-        if verify and not same_bits(values.astype(target.dtype, copy=False), np.asarray(target[block])):
-            box = ", ".join(f"{s.start}:{s.stop}" for s in block)
-            raise StoreError(
-                f"{words} reads back otherwise than it was written at [{box}]; a lossy codec does that, "
-                "and so does a failing disk"
-            )
+        if verify:
+            _check(values, target, block, words)
         nbytes = values.size * itemsize
         del values  # before the next block is read
         step(nbytes)
+
+
+def pour(
+    read: Callable[[Block], Any],
+    target: Shards,
+    shard: Sequence[int],
+    inner: Sequence[int],
+    memory: int,
+    *,
+    step: Callable[[int], None],
+    verify: bool = False,
+    words: str = "the array",
+) -> None:
+    """`transfer` for shards that are larger than `memory`: each is put together from its inner chunks as they are read.
+
+    shard, inner: shapes of the shards and of their inner chunks.
+    """
+    shape = target.shape
+    for block in aligned_blocks(shape, shard, target.dtype.itemsize, 1):
+        index = tuple(s.start // edge for s, edge in zip(block, shard, strict=True))
+        target.put_shard(index, _InnerChunks(read, block, inner, target))
+        if verify:
+            extents = [s.stop - s.start for s in block]
+            for part in aligned_blocks(extents, inner, target.dtype.itemsize, memory // 2):
+                box = tuple(
+                    slice(b.start + p.start, b.start + p.stop) for b, p in zip(block, part, strict=True)
+                )
+                _check(np.asarray(read(box)), target, box, words)
+        step(prod(s.stop - s.start for s in block) * target.dtype.itemsize)
+
+
+class _InnerChunks(Mapping[tuple[int, ...], Values]):
+    """The inner chunks of one shard, read when they are asked for; what lies past the array is the fill value."""
+
+    def __init__(
+        self, read: Callable[[Block], Any], block: Block, inner: Sequence[int], target: Shards
+    ) -> None:
+        self._read = read
+        self._block = block
+        self._inner = tuple(inner)
+        self._target = target
+        self._counts = [-(-(s.stop - s.start) // c) for s, c in zip(block, inner, strict=True)]
+
+    def __len__(self) -> int:
+        return prod(self._counts)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return np.ndindex(*self._counts)
+
+    def __getitem__(self, index: tuple[int, ...]) -> Values:
+        box = []
+        for s, c, k in zip(self._block, self._inner, index, strict=True):
+            start = s.start + k * c
+            box.append(slice(start, min(start + c, s.stop)))
+        found = np.asarray(self._read(tuple(box)))
+        if found.shape == self._inner:
+            return found
+        chunk = np.full(self._inner, self._target.fill_value, self._target.dtype)
+        chunk[tuple(slice(n) for n in found.shape)] = found
+        return chunk
+
+
+def _check(values: Values, target: Target, block: Block, words: str) -> None:
+    if not same_bits(values.astype(target.dtype, copy=False), np.asarray(target[block])):
+        box = ", ".join(f"{s.start}:{s.stop}" for s in block)
+        raise StoreError(
+            f"{words} reads back otherwise than it was written at [{box}]; a lossy codec does that, "
+            "and so does a failing disk"
+        )
 
 
 def same_bits(first: Values, second: Values) -> bool:

@@ -40,6 +40,38 @@ def test_blocks_are_whole_shards_within_memory() -> None:
     assert sum((a.stop - a.start) * (b.stop - b.start) for a, b in source.asked) == 50 * 60
 
 
+@pytest.mark.parametrize("chunks", [None, (5, 1)])
+def test_a_shard_larger_than_memory_is_read_inner_chunk_by_inner_chunk(
+    chunks: tuple[int, int] | None,
+) -> None:
+    source = Counted((47, 63), chunks=chunks)
+    array = import_array(source, None, chunks=(5, 5), shards=(20, 40), memory=3 * 5 * 5 * 8, fill_value=-1.0)
+    np.testing.assert_array_equal(array[...], source.whole())
+    assert len(source.asked) == 10 * 13
+    assert all(a.stop - a.start <= 5 and b.stop - b.start <= 5 for a, b in source.asked)
+    again = import_array(source, None, chunks=(5, 5), shards=(20, 40), memory=600, verify=True)
+    np.testing.assert_array_equal(again[...], source.whole())
+
+
+def test_pieces_of_the_file_that_cross_inner_chunks_are_read_by_shards() -> None:
+    source = Counted((40, 40), chunks=(1, 40))
+    array = import_array(source, None, chunks=(5, 5), shards=(20, 40), memory=600)
+    np.testing.assert_array_equal(array[...], source.whole())
+    assert [(a.stop - a.start, b.stop - b.start) for a, b in source.asked] == [(20, 40)] * 2
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_parts_of_a_mapped_file_are_put_together(
+    tmp_path: Path, order: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("terrazzo.importing.source.MAPPED_AT_ONCE", 100)
+    values = np.asarray(np.arange(11 * 7 * 5, dtype="i4").reshape(11, 7, 5), order=order)
+    np.save(tmp_path / "a.npy", values)
+    with open_source(tmp_path / "a.npy") as source:
+        for place in (np.s_[0:11, 0:7, 0:5], np.s_[3:4, 2:7, 1:2], np.s_[10:11, 0:1, 4:5]):
+            np.testing.assert_array_equal(source.read(place), values[place])
+
+
 def test_names_attributes_and_fill_value_come_along() -> None:
     source = Counted(
         (4, 6), dimension_names=("y", None), attributes={"units": "m", "n": 1}, fill_value=-1.0, chunks=(2, 3)

@@ -13,7 +13,7 @@ from typing import Any
 
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.creation import DEFAULT
-from terrazzo.blocks import transfer
+from terrazzo.blocks import pour, transfer
 from terrazzo.config import options_from
 from terrazzo.groups.creating import create_array
 from terrazzo.groups.places import StoreLike
@@ -55,8 +55,9 @@ def import_array(
     fill_value and dimension_names go before those of the file.
 
     Blocks of whole shards are copied, as many as fit into `memory` bytes (by default the setting of that name) and one
-    at least. verify: every block is read back. progress: counts bytes. When it returns the array is durable (in
-    an archive once its store is closed); after an error a part of it is there, and `overwrite=True` starts again.
+    at least, unless the file's pieces fit into the inner chunks: then a shard takes no more than `memory` either.
+    verify: every block is read back. progress: counts bytes. When it returns the array is durable (in an archive once
+    its store is closed); after an error a part of it is there, and `overwrite=True` starts again.
     """
     options = options_from(None)
     with (
@@ -88,17 +89,22 @@ def import_array(
         )
         total = array.size * array.dtype.itemsize
         with follow(progress, total, f"importing {os.path.basename(opened.path)}") as step:
-            transfer(
-                opened.read,
-                array,
-                array.layout.grid.uniform_shape or array.write_chunk_sizes,
-                memory or options.memory,
-                step=step,
-                verify=verify,
-                words=f"the array {array.name!r}",
-            )
+            layout, memory = array.layout, memory or options.memory
+            shard = layout.grid.uniform_shape
+            words = f"the array {array.name!r}"
+            inner = layout.inner_shape
+            if inner and shard and layout.object_nbytes > memory and _divides(opened.chunks, inner):
+                pour(opened.read, array, shard, inner, memory, step=step, verify=verify, words=words)
+            else:
+                unit = shard or array.write_chunk_sizes
+                transfer(opened.read, array, unit, memory, step=step, verify=verify, words=words)
     array.store.sync()
     return Array(array.store, array.path, array.metadata, options, array.strategy)
+
+
+def _divides(stored: Sequence[int] | None, inner: Sequence[int]) -> bool:
+    """Whether reading inner chunk by inner chunk decodes no piece of the file twice."""
+    return stored is None or all(c % s == 0 for c, s in zip(inner, stored, strict=True))
 
 
 def _together(options: Options) -> Options:

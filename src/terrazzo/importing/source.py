@@ -20,6 +20,9 @@ __all__ = ["Imported", "fill_attribute", "json_attributes", "mapped", "need", "p
 
 Array = np.ndarray[Any, Any]
 
+#: bytes of a file that are mapped and touched at a time
+MAPPED_AT_ONCE = 16 << 20
+
 
 class Imported(ABC):
     """An array inside a file, open until `close`.
@@ -84,9 +87,21 @@ def mapped(
     native = dtype.newbyteorder("=")
     if dtype.itemsize == 0 or 0 in shape:  # nothing cannot be mapped
         return np.array(np.empty(shape, native)[selection])
-    return np.array(
-        np.memmap(file, dtype, "r", offset, tuple(shape), order)[selection], dtype=native, order="C"
-    )
+    out = np.empty([len(range(*s.indices(n))) for s, n in zip(selection, shape, strict=True)], native)
+    if not out.ndim:
+        out[...] = np.memmap(file, dtype, "r", offset, tuple(shape), order)[selection]
+        return out
+    # part by part, since the pages of a mapping are memory of the process while it lasts
+    along = 0 if order == "C" else out.ndim - 1
+    first = selection[along].indices(shape[along])[0]
+    step = max(1, MAPPED_AT_ONCE // max(1, out.nbytes // max(1, out.shape[along])))
+    for start in range(0, out.shape[along], step):
+        stop = min(start + step, out.shape[along])
+        part = list(selection)
+        part[along] = slice(first + start, first + stop)
+        place = (slice(None),) * along + (slice(start, stop),)
+        out[place] = np.memmap(file, dtype, "r", offset, tuple(shape), order)[tuple(part)]
+    return out
 
 
 def _fitting(fill: Any, dtype: np.dtype[Any]) -> Any:

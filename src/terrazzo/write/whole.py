@@ -111,11 +111,11 @@ def _put(
         entries = np.empty((len(known), 2), np.uint64)
         ends = starts_of(layout, [count])
         nbytes = max(1, layout.chain.spec.nbytes or 1 << 16)
-        step = max(1, min(MAX_ROWS, options.memory // nbytes))
+        step = max(1, min(MAX_ROWS, options.memory // (2 * nbytes)))
         outer = tuple(outers[0].tolist())
         for start in range(0, len(known), step):
             part = known[start : start + step]
-            value = _stack(layout, [chunks[inner] for inner in part], part, shape)
+            value = _stack(layout, chunks, part, shape)
             window: Any = _Stacked(outer, shape, numbers[start : start + step])
             places = np.arange(len(part))
             rows = Rows(np.zeros_like(places), numbers[start : start + step], places, cell=places)
@@ -133,16 +133,16 @@ def _put(
             hold.release()
 
 
-def _stack(layout: Layout, values: list[Any], where: list[tuple[int, ...]], shape: tuple[int, ...]) -> Array:
-    pieces = []
-    for inner, value in zip(where, values, strict=True):
-        piece = np.asarray(value, dtype=layout.dtype)
+def _stack(layout: Layout, chunks: Chunks, where: list[tuple[int, ...]], shape: tuple[int, ...]) -> Array:
+    if not shape:
+        return np.asarray(chunks[where[0]], dtype=layout.dtype)
+    stack = np.empty((len(where) * shape[0], *shape[1:]), layout.dtype)
+    for k, inner in enumerate(where):
+        piece = np.asarray(chunks[inner], dtype=layout.dtype)  # asked for only now: it may come from a file
         if piece.shape != shape:
             raise ValueError(
                 f"array {layout.path!r}: the values of inner chunk {tuple(inner)} have shape {piece.shape}; "
                 f"inner chunks have {shape}"
             )
-        pieces.append(piece)
-    if not shape:
-        return pieces[0]
-    return np.concatenate(pieces) if pieces else np.empty((0, *shape[1:]), layout.dtype)
+        stack[k * shape[0] : (k + 1) * shape[0]] = piece
+    return stack
