@@ -105,6 +105,17 @@ def test_an_index_that_is_gone(tmp_path: Path, compressors: Any) -> None:
     np.testing.assert_array_equal(terrazzo.open(tmp_path / "d")[...], VALUES)
 
 
+def test_large_chunks_without_a_frame(tmp_path: Path) -> None:
+    values = np.random.default_rng(7).integers(1, 99, (64, 1024), dtype="i4")
+    terrazzo.create_array(
+        tmp_path / "a", data=values, chunks=(8, 1024), shards=(64, 1024), compressors="crc32c"
+    )
+    damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 9, None)))
+    report = repair(tmp_path / "a")
+    found = sorted(np.load(path).tobytes() for path in report.unplaced)
+    assert found == sorted(values[i : i + 8].tobytes() for i in range(0, 64, 8))
+
+
 def test_an_index_at_the_other_place(tmp_path: Path) -> None:
     made(tmp_path / "a", index_location="start")
     made(tmp_path / "b", index_location="end")

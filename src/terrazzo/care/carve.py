@@ -26,6 +26,8 @@ Entries = np.ndarray[Any, np.dtype[np.uint64]]
 ZSTD = b"\x28\xb5\x2f\xfd"
 GZIP = b"\x1f\x8b\x08"
 CRC_NBYTES = 4
+#: bytes of a part in which a chunk without a frame is looked for at every byte
+SEARCHED = 1 << 16
 #: bytes looked through at a time for the table of an index
 WINDOW = 1 << 20
 
@@ -86,9 +88,18 @@ def _words(view: memoryview, first: int, many: int) -> Entries:
 
 
 def _fixed(part: memoryview, chain: Chain) -> Iterator[tuple[int, int]]:
-    """Chunks of one length, known by their checksum alone, wherever they begin."""
+    """Chunks of one length, known by their checksum alone: wherever they begin in a short part; in a long one where
+    they lie back to back from its start or up to its end, as they are written."""
     nbytes = chain.encoded_nbytes
     if nbytes is None or not chain.checksummed:
+        return
+    if len(part) > SEARCHED:
+        back = len(part) % nbytes
+        for at in sorted(
+            {*range(0, len(part) - nbytes + 1, nbytes), *range(back, len(part) - nbytes + 1, nbytes)}
+        ):
+            if _decodes(part[at : at + nbytes], chain):
+                yield at, nbytes
         return
     at = 0
     while at + nbytes <= len(part):

@@ -50,8 +50,7 @@ def reshard(
 
     node: an Array, or anything that `open_array` takes. shards: the new shape of shards, "auto" or a size as in
     `create_array`, or None for a plain array: every chunk becomes an object. to, name, overwrite: as in `create_array`.
-    index_location:
-    of the index, by default where it was. progress: counts chunks.
+    index_location: "start" or "end", by default as it was. progress: counts chunks.
 
     Memory holds the encoded chunks of one new shard. Raises ValueError for grids whose chunks differ in shape.
     """
