@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::copy::Toward;
-use crate::fault::Fault;
+use crate::fault::{Fault, caught};
 use crate::pool;
 use crate::program::{Place, Program};
 use crate::scatter::{Placement, Region, View};
@@ -131,7 +131,7 @@ impl<'a> Decode<'a> {
     fn batch(&self, rows: &[Row], workspace: &mut Workspace, failures: &Failures) {
         let Some(source) = rows.first().and_then(|row| row.source) else {
             for row in rows {
-                if let Err(fault) = self.missing(row) {
+                if let Err(fault) = caught(|| self.missing(row)) {
                     fail(failures, row, fault);
                 }
             }
@@ -139,7 +139,7 @@ impl<'a> Decode<'a> {
         };
         let mut wants = Vec::with_capacity(rows.len());
         for row in rows {
-            match self.want(row, &self.sources[source]) {
+            match caught(|| self.want(row, &self.sources[source])) {
                 Ok(Some(want)) => wants.push(want),
                 Ok(None) => {}
                 Err(fault) => fail(failures, row, fault),
@@ -149,7 +149,8 @@ impl<'a> Decode<'a> {
             Source::Buffer(buffer) => {
                 for want in &wants {
                     let start = want.offset as usize;
-                    if let Err(fault) = self.deliver(want, &buffer[start..start + want.nbytes], workspace) {
+                    let encoded = &buffer[start..start + want.nbytes];
+                    if let Err(fault) = caught(|| self.deliver(want, encoded, workspace)) {
                         fail(failures, &want.row, fault);
                     }
                 }
@@ -188,7 +189,7 @@ impl<'a> Decode<'a> {
         while start < wants.len() {
             if self.is_apart(&wants[start]) {
                 let want = &wants[start];
-                if let Err(fault) = self.read_apart(want, &want.region, descriptor, workspace) {
+                if let Err(fault) = caught(|| self.read_apart(want, &want.region, descriptor, workspace)) {
                     fail(failures, &want.row, fault);
                 }
                 start += 1;
@@ -216,7 +217,10 @@ impl<'a> Decode<'a> {
                     Ok(found) if from + want.nbytes > *found => {
                         Err(ended(want.nbytes, want.offset, found.saturating_sub(from)))
                     }
-                    Ok(found) => self.deliver(want, &read.made(*found)[from..from + want.nbytes], workspace),
+                    Ok(found) => {
+                        let encoded = &read.made(*found)[from..from + want.nbytes];
+                        caught(|| self.deliver(want, encoded, workspace))
+                    }
                 };
                 if let Err(fault) = result {
                     fail(failures, &want.row, fault);

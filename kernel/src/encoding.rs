@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::copy::Toward;
-use crate::fault::Fault;
+use crate::fault::{Fault, caught};
 use crate::pool::{self, Flag};
 use crate::program::Program;
 use crate::scatter::{Placement, View};
@@ -218,7 +218,7 @@ impl Call<'_> {
         batch.tail.clear();
         for number in rows {
             let start = batch.tail.len();
-            match self.encode.row(&self.rows[number], workspace, &mut batch.tail) {
+            match caught(|| self.encode.row(&self.rows[number], workspace, &mut batch.tail)) {
                 Ok(piece) => batch.pieces.push(piece),
                 Err(fault) => {
                     batch.tail.truncate(start);

@@ -28,7 +28,7 @@ use copy::Toward;
 use door::arguments::{Checked, byte_step, parse_placement, parse_steps};
 use door::buffer::{Buffer, joined, tables};
 use door::{Cells, hold_sources, open_sources, source_index};
-use fault::{Fault, Kind};
+use fault::{Fault, Kind, caught};
 use program::Place;
 use scatter::{Placement, Region, View};
 use scratch::{copied, room_for};
@@ -66,10 +66,9 @@ fn refused(fault: Fault) -> PyErr {
     }
 }
 
-fn as_bytes(py: Python<'_>, encoded: Result<Vec<u8>, Fault>) -> PyResult<Bound<'_, PyBytes>> {
-    let encoded = encoded.map_err(|fault| raised(py, fault))?;
+fn as_bytes<'py>(py: Python<'py>, encoded: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, encoded.len(), |bytes| {
-        bytes.copy_from_slice(&encoded);
+        bytes.copy_from_slice(encoded);
         Ok(())
     })
 }
@@ -80,12 +79,12 @@ fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T
 }
 
 fn panicked(panic: Box<dyn Any + Send>) -> PyErr {
-    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (_, Some(text)) => text.clone(),
-        _ => "for a reason it does not tell".to_owned(),
-    };
-    PyRuntimeError::new_err(format!("the kernel failed, which is a fault of terrazzo: {text}"))
+    PyRuntimeError::new_err(Fault::panic(&*panic).text)
+}
+
+/// The same for the work on one chunk: a panic is its fault.
+fn chunk_apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Fault> + Send) -> PyResult<T> {
+    py.detach(|| caught(work)).map_err(|fault| raised(py, fault))
 }
 
 /// A whole chain: arrays of one shape and element size to bytes and back.
@@ -120,7 +119,7 @@ impl Program {
         if chunk.len() != program.nbytes {
             return Err(value_error(format!("a chunk has {} bytes, the value {}", program.nbytes, chunk.len())));
         }
-        let encoded = apart(py, || {
+        let encoded = chunk_apart(py, || {
             workspace::with(|workspace| {
                 let workspace::Workspace { codecs, pair, elements, tail, .. } = workspace;
                 tail.clear();
@@ -139,7 +138,7 @@ impl Program {
                 copied(tail.as_slice())
             })
         })?;
-        as_bytes(py, encoded)
+        as_bytes(py, &encoded)
     }
 
     fn decode_chunk<'py>(&self, py: Python<'py>, encoded: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyByteArray>> {
@@ -163,9 +162,7 @@ impl Program {
                 Ok(())
             })
         };
-        let decoded = PyByteArray::new_with(py, program.nbytes, |chunk| {
-            apart(py, || decode(chunk))?.map_err(|fault| raised(py, fault))
-        });
+        let decoded = PyByteArray::new_with(py, program.nbytes, |chunk| chunk_apart(py, || decode(chunk)));
         decoded.map_err(|error| match error.is_instance_of::<PyMemoryError>(py) {
             true => raised(py, Fault::memory(program.nbytes)),
             false => error,
@@ -192,7 +189,7 @@ impl Pipe {
     fn encode<'py>(&self, py: Python<'py>, buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let held = Buffer::bytes(buffer)?;
         let bytes = held.as_slice();
-        let encoded = apart(py, || {
+        let encoded = chunk_apart(py, || {
             workspace::with(|workspace| {
                 let workspace::Workspace { codecs, pair, tail, .. } = workspace;
                 tail.clear();
@@ -200,7 +197,7 @@ impl Pipe {
                 copied(tail.as_slice())
             })
         })?;
-        as_bytes(py, encoded)
+        as_bytes(py, &encoded)
     }
 
     fn decode<'py>(
@@ -211,7 +208,7 @@ impl Pipe {
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let held = Buffer::bytes(buffer)?;
         let encoded = held.as_slice();
-        let decoded = apart(py, || {
+        let decoded = chunk_apart(py, || {
             workspace::with(|workspace| {
                 let workspace::Workspace { codecs, pair, .. } = workspace;
                 match self.inner.decode(codecs, pair, encoded, Expect::AtMost(limit), None)? {
@@ -221,7 +218,6 @@ impl Pipe {
                 }
             })
         })?;
-        let decoded = decoded.map_err(|fault| raised(py, fault))?;
         PyByteArray::new_with(py, decoded.len(), |bytes| {
             bytes.copy_from_slice(&decoded);
             Ok(())
