@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terrazzo.shapes import chunk_shape, parse_nbytes, shard_shape
+import terrazzo
+from terrazzo.shapes import chunk_inside, chunk_shape, parse_nbytes, shard_shape
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -175,3 +176,19 @@ def test_sizes(said: str | int, nbytes: int) -> None:
 def test_sizes_refused(said: Any) -> None:
     with pytest.raises(ValueError, match="found"):
         parse_nbytes(said)
+
+
+@pytest.mark.parametrize("spec", ["auto", "100KB", "1KiB"])
+@pytest.mark.parametrize("shards", [(50, 50), (360, 90), (1000, 10), (1,), (64, 64, 64), (96, 90), ([10, 20], [30, 45])])
+def test_chunks_that_are_left_to_us_divide_shards_that_are_named(spec: str, shards: tuple[Any, ...]) -> None:
+    chunks = chunk_inside(spec, shards, 4)
+    for edges, chunk in zip(shards, chunks, strict=True):
+        assert all(edge % chunk == 0 for edge in (edges if isinstance(edges, list) else [edges]))
+    shape = tuple(sum(edges) if isinstance(edges, list) else 3 * edges for edges in shards)
+    array = terrazzo.create_array({}, shape=shape, dtype="i4", chunks=spec, shards=shards)
+    assert array.chunks == chunks
+
+
+def test_a_shard_that_cannot_be_cut_says_so() -> None:
+    with pytest.raises(ValueError, match="no number near 262144 divides the shard's 1000003; name chunks="):
+        terrazzo.create_array({}, shape=(2000006,), dtype="i4", shards=(1000003,))

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["chunk_shape", "parse_nbytes", "shard_shape"]
+__all__ = ["chunk_inside", "chunk_shape", "is_size", "parse_nbytes", "shard_shape"]
 
 Spec: TypeAlias = "str | int | Sequence[int | None] | bool | None"
 
@@ -76,6 +76,29 @@ def shard_shape(
             )
         edges.append(edge)
     return tuple(edges)
+
+
+def chunk_inside(spec: Spec | str, shards: Sequence[int | Sequence[int]], itemsize: int) -> tuple[int, ...]:
+    """The chunk shape that "auto" or a size means where the shards are named: every edge divides the shard's.
+
+    shards: one edge per dimension, or all edges of it. ValueError where a shard cannot be cut into chunks of about that
+    size (a large prime number).
+    """
+    whole = [math.gcd(*edges) if isinstance(edges, Sequence) else edges for edges in shards]
+    wanted = chunk_shape(spec, whole, itemsize)
+    found = []
+    for dim, (edge, most) in enumerate(zip(whole, wanted, strict=True)):
+        low = [n for n in range(1, math.isqrt(edge) + 1) if edge % n == 0]
+        best = max(n for n in (*low, *(edge // n for n in low)) if n <= most)
+        if 4 * best < most:
+            raise ValueError(f"chunks: dimension {dim}: no number near {most} divides the shard's {edge}; name chunks=")
+        found.append(best)
+    return tuple(found)
+
+
+def is_size(spec: object) -> bool:
+    """Whether a spec of chunks leaves the shape to us: "auto", "1MB"."""
+    return spec is True or (isinstance(spec, str) and spec.strip().lower() != "full")
 
 
 def parse_nbytes(size: str | int) -> int:

@@ -29,7 +29,7 @@ from terrazzo.codecs import (
 from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType, Extension, resolve_data_type
 from terrazzo.options import Options
-from terrazzo.shapes import chunk_shape, shard_shape
+from terrazzo.shapes import chunk_inside, chunk_shape, is_size, shard_shape
 from terrazzo.transformers import Transformer, register_transformer
 
 __all__ = ["COMPRESSORS", "DEFAULT", "array_metadata", "data_type_of", "extents"]
@@ -160,6 +160,9 @@ def _grid(
                 "list the edges in shards= and give chunks= one shape"
             )
         return (chunks if isinstance(chunks, ChunkGrid) else _rectilinear(chunks, shape, "chunks")), None
+    if is_size(chunks) and isinstance(shards, list | tuple) and len(shards) == len(shape):
+        if all(isinstance(edge, int) and edge > 0 or (edge and isinstance(edge, list | tuple)) for edge in shards):
+            chunks = _argument("chunks", lambda: chunk_inside(chunks, shards, itemsize))
     inner = _argument("chunks", lambda: chunk_shape(chunks, shape, itemsize))
     if isinstance(shards, ChunkGrid) or _is_nested(shards):
         return (shards if isinstance(shards, ChunkGrid) else _rectilinear(shards, shape, "shards")), inner
