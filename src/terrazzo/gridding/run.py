@@ -175,7 +175,12 @@ def dispatch(
 
     def launch(task: Task, reissued: bool = False) -> None:
         part = source.part(task.shard, task.granules, columns)
-        flights[what.submit(make_shard, sent, task, part)] = _Flight(task, time.monotonic(), reissued)
+        try:
+            future = what.submit(make_shard, sent, task, part)
+        except BrokenProcessPool:  # a worker died since the last look; its calls are seen to below
+            what.restart()
+            future = what.submit(make_shard, sent, task, part)
+        flights[future] = _Flight(task, time.monotonic(), reissued)
 
     try:
         with follow(progress, len(plan), "shards") as step:
@@ -186,7 +191,9 @@ def dispatch(
                     break
                 ready, _ = wait(flights, timeout=_patience(execution.timeout), return_when=FIRST_COMPLETED)
                 for future in ready:
-                    flight = flights.pop(future)
+                    flight = flights.pop(future, None)
+                    if flight is None:
+                        continue  # lost with its pool, and waiting for another turn
                     shard = flight.task.shard
                     if shard in done:
                         continue
@@ -215,11 +222,11 @@ def dispatch(
                     step(1)
                 if execution.timeout is not None:
                     now = time.monotonic()
-                    for flight in list(flights.values()):
-                        if not flight.reissued and now - flight.began > execution.timeout:
-                            flight.reissued = True
+                    for slow in list(flights.values()):
+                        if not slow.reissued and now - slow.began > execution.timeout:
+                            slow.reissued = True
                             report.retried += 1
-                            launch(flight.task, True)
+                            launch(slow.task, True)
     finally:
         for future in flights:
             future.cancel()

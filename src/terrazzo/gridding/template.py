@@ -121,7 +121,7 @@ def _field_document(config: Config, field: Field) -> dict[str, Any]:
         grid.dimension_names if field.resolution == "cell" else [f"{d}_chunk" for d in grid.dimension_names]
     )
     document["dimension_names"] = [*dimensions, *(f"{field.name}_{k}" for k in range(len(trailing)))]
-    document["attributes"] = dict(field.attrs)
+    document["attributes"] = {"statistic": field.statistic.name, **field.attrs}
     return document
 
 

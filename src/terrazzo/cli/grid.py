@@ -1,0 +1,292 @@
+"""grid: points to statistics in shards: run, plan, status, audit, read, pyramid."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terrazzo.cli.output import print_fields, print_json, print_lines
+from terrazzo.drawing import nbytes_text, printable
+
+if TYPE_CHECKING:  # gridding is imported when an action runs: the other verbs start sooner
+    from terrazzo.gridding import Cellwise, Config, GridStore
+    from terrazzo.gridding.regions import Region
+
+__all__ = ["NAME", "add_arguments", "run"]
+
+NAME = "grid"
+ENGINES = ("serial", "threads", "processes", "dask", "lithops", "ray")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
+
+    def action(name: str, words: str, call: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        one = actions.add_parser(name, help=words, description=words)
+        one.add_argument("config", metavar="CONFIG", help="a YAML or JSON file")
+        one.add_argument("--store", metavar="URL", help="instead of output.store")
+        for flag, words_ in (
+            ("--json", "print JSON with stable keys"),
+            ("--quiet", "no progress, no warnings"),
+        ):
+            one.add_argument(flag, action="store_true", default=argparse.SUPPRESS, help=words_)
+        one.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
+        one.set_defaults(grid_action=call)
+        return one
+
+    one = action("run", "grid the points of a configuration", _run)
+    one.add_argument("--plan", metavar="FILE", help="a plan that was made earlier")
+    one.add_argument("--engine", choices=ENGINES, help="instead of execution.engine")
+    one.add_argument("--workers", type=int, metavar="N", help="instead of execution.workers")
+    one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
+    one.add_argument("--overwrite", action="store_true", help="delete the group first")
+    one.add_argument("--map", metavar="FILE", help="draw the shards that were made: .svg or .geojson")
+    one.add_argument(
+        "--picture", metavar="FILE", help="draw a field as .png, with its legend beside it as .svg"
+    )
+    one.add_argument("--field", metavar="NAME", help="the field to draw (the first)")
+    one = action("plan", "which shards there are, and what a run would write at most", _plan)
+    one.add_argument("--out", metavar="FILE", help="keep the plan")
+    one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
+    action("status", "what is stored so far", _status)
+    one = action("audit", "compare the store with its receipts", _audit)
+    one.add_argument("--lengths", action="store_true", help="compare lengths only, read no object")
+    one = action("read", "cells of a region as CSV, or a picture of them", _read)
+    one.add_argument("--box", metavar="W,S,E,N", type=_numbers, help="degrees")
+    one.add_argument("--polygon", metavar="LON,LAT,…", type=_numbers, help="degrees, corner after corner")
+    one.add_argument("--point", metavar="LON,LAT", type=_numbers, help="the cell around a point")
+    one.add_argument("--fields", metavar="NAMES", help="some fields, with commas between")
+    one.add_argument("--out", metavar="FILE", help="CSV, .png, .svg or .geojson (CSV to the terminal)")
+    one = action("pyramid", "make coarser grids of what is stored", _pyramid)
+    one.add_argument("levels", metavar="LEVELS", type=int)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    call: Callable[[argparse.Namespace], int] = arguments.grid_action
+    return call(arguments)
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    from terrazzo.gridding import load_config
+
+    return load_config(arguments.config)
+
+
+def _opened(arguments: argparse.Namespace) -> GridStore:
+    from terrazzo.gridding import GridConfigError, open_grid
+
+    config = _config(arguments)
+    store = arguments.store or config.output.store
+    if store is None:
+        raise GridConfigError(
+            "there is no store: output.store is missing in the configuration; --store names one"
+        )
+    return open_grid(store, config.grid.group)
+
+
+def _keys(text: str | None) -> list[int] | None:
+    return None if text is None else [int(part) for part in text.split(",") if part.strip()]
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from terrazzo.gridding import Plan, open_grid
+    from terrazzo.gridding.pyramid import build_pyramid
+    from terrazzo.gridding.run import run as run_config
+
+    config = _config(arguments)
+    if arguments.workers is not None:
+        config = config.with_execution(workers=arguments.workers)
+    plan = (
+        None if arguments.plan is None else Plan.from_json(Path(arguments.plan).read_text(encoding="utf-8"))
+    )
+    report = run_config(
+        config,
+        store=arguments.store,
+        plan=plan,
+        engine=arguments.engine,
+        shards=_keys(arguments.shards),
+        overwrite=arguments.overwrite,
+        progress=not arguments.quiet,
+        strict=False,
+    )
+    if config.output.pyramid:
+        build_pyramid(arguments.store or config.output.store, config.output.pyramid, group=config.grid.group)
+    if arguments.json:
+        print_json(asdict(report))
+    else:
+        outside = f", {report.outside} outside" if report.outside else ""
+        filtered = f", {report.filtered} filtered" if report.filtered else ""
+        print_lines(f"{report.points} points in {report.cells} cells{outside}{filtered}")
+        print_lines(
+            f"{report.shards} shards: {report.written} written, {report.current} current, {report.empty} empty, "
+            f"{len(report.failures)} failed; {report.objects} objects, {nbytes_text(report.nbytes)}"
+        )
+        for shard, (tries, words) in report.failures.items():
+            print_lines(f"shard {shard} failed after {tries} attempts: {printable(words)}")
+    if arguments.map or arguments.picture:
+        store = open_grid(arguments.store or config.output.store, config.grid.group)
+        for path, fields in ((arguments.map, None), (arguments.picture, arguments.field)):
+            if path is not None:
+                _draw(store, path, None, [fields] if fields else None)
+    return 1 if report.failures else 0
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from terrazzo.gridding import make_plan
+    from terrazzo.gridding.run import estimate
+
+    config = _config(arguments)
+    plan = make_plan(config, shards=_keys(arguments.shards))
+    if arguments.out is not None:
+        Path(arguments.out).write_text(plan.to_json(), encoding="utf-8")
+    found = estimate(config, plan)
+    if arguments.json:
+        print_json(asdict(found))
+    else:
+        print_fields(
+            [
+                ("shards", found.shards),
+                ("granules", f"{found.granules}, read {found.tasks} times"),
+                ("points", f"{found.points} inside, {found.outside} outside, {found.filtered} filtered"),
+                ("objects", f"at most {found.objects}"),
+                ("bytes", f"at most {nbytes_text(found.nbytes)}"),
+            ]
+        )
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    store = _opened(arguments)
+    shards, chunks = store.shards(), store.chunks()
+    if arguments.json:
+        print_json(
+            {
+                "grid": store.grid.describe(),
+                "fields": list(store.fields),
+                "shards": shards.tolist(),
+                "chunks": len(chunks),
+            }
+        )
+    else:
+        print_fields(
+            [
+                ("grid", printable(store.grid)),
+                ("fields", printable(", ".join(store.fields))),
+                ("shards", f"{len(shards)} of {store.grid.n_shards}"),
+                ("inner chunks", f"{len(chunks)} of {store.grid.k * len(shards)} in them"),
+            ]
+        )
+    return 0
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from terrazzo.gridding.audit import audit
+
+    config = _config(arguments)
+    found = audit(arguments.store or config.output.store, config.grid.group, contents=not arguments.lengths)
+    if arguments.json:
+        print_json(asdict(found))
+    else:
+        for words in found.problems:
+            print_lines(printable(words))
+        verdict = f"{len(found.problems)} problems" if found.problems else "as they were written"
+        print_lines(f"{found.shards} shards, {found.objects} objects, {nbytes_text(found.nbytes)}: {verdict}")
+    return 1 if found.problems else 0
+
+
+def _read(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
+    from terrazzo.gridding.regions import Box, Polygon
+
+    store = _opened(arguments)
+    fields = arguments.fields.split(",") if arguments.fields else None
+    if arguments.point is not None:
+        (longitude, latitude) = arguments.point
+        cell = store.grid.locate(np.array([longitude]), np.array([latitude]))
+        values = {name: store.point(longitude, latitude, name) for name in fields or store.fields}
+        print_json(
+            {"cell": int(cell[0]), **{name: np.asarray(value).tolist() for name, value in values.items()}}
+        )
+        return 0
+    region: Region | None = None
+    if arguments.box is not None:
+        region = Box(*arguments.box)
+    elif arguments.polygon is not None:
+        region = Polygon(np.reshape(arguments.polygon, (-1, 2)).tolist())
+    if arguments.out is not None and not arguments.out.endswith(".csv"):
+        _draw(store, arguments.out, region, fields)
+        return 0
+    found = store.region(region, fields)
+    if arguments.json:
+        columns = {name: values.tolist() for name, values in found.values.items()}
+        print_json({"cell": found.cells.tolist(), **columns})
+    elif arguments.out is None:
+        print_lines(_table(found).rstrip("\n"))
+    else:
+        Path(arguments.out).write_text(_table(found), encoding="utf-8")
+    return 0
+
+
+def _pyramid(arguments: argparse.Namespace) -> int:
+    from terrazzo.gridding.pyramid import build_pyramid
+
+    config = _config(arguments)
+    made, left = build_pyramid(
+        arguments.store or config.output.store,
+        arguments.levels,
+        group=config.grid.group,
+        progress=not arguments.quiet,
+    )
+    if arguments.json:
+        print_json({"groups": made, "left_out": left})
+    else:
+        print_lines(
+            f"made {', '.join(made) or 'nothing'}" + (f"; left out: {', '.join(left)}" if left else "")
+        )
+    return 0
+
+
+def _draw(store: GridStore, path: str, region: Region | None, fields: list[str] | None) -> None:
+    import numpy as np
+
+    from terrazzo.drawing import heatmap_png
+    from terrazzo.gridding.pictures import field_pixels, legend_svg, shards_geojson, shards_svg
+
+    if path.endswith(".geojson"):
+        Path(path).write_text(shards_geojson(store, region=region), encoding="utf-8")
+    elif path.endswith(".svg"):
+        Path(path).write_text(shards_svg(store, region), encoding="utf-8")
+    elif path.endswith(".png"):
+        field = fields[0] if fields else next(iter(store.fields))
+        pixels = field_pixels(store, field, region)
+        Path(path).write_bytes(heatmap_png(pixels))
+        if np.isfinite(pixels).any():
+            low, high = float(np.nanmin(pixels)), float(np.nanmax(pixels))
+            Path(path).with_suffix(".svg").write_text(legend_svg(low, high, field), encoding="utf-8")
+    else:
+        raise ValueError(f"{path!r}: the ending says what is drawn: .svg, .geojson or .png")
+
+
+def _table(found: Cellwise) -> str:
+    names = list(found.values)
+    lines = [",".join(["cell", "longitude", "latitude", *names])]
+    columns: list[Any] = [found.values[name].tolist() for name in names]
+    for k, cell in enumerate(found.cells.tolist()):
+        place = f"{cell},{found.longitude[k]:.7f},{found.latitude[k]:.7f}"
+        lines.append(",".join([place, *(_value(column[k]) for column in columns)]))
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    return ";".join(map(_value, value)) if isinstance(value, list) else f"{value}"
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: numbers with commas between are needed") from None
