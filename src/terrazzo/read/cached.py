@@ -7,7 +7,7 @@ one sweep does not empty it; so does one of uncompressed chunks, which the kerne
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,28 +56,28 @@ def decode_cached(
         yield from decode(layout, jobs, objects, options)
         return
     known = yield from _load(layout, jobs, objects, options, chunks)
-    raw = _kernel.Program([("bytes", (), "")], chain.spec.shape, layout.dtype.itemsize, layout.fill.tobytes())
-    names = list(known)
-    place = {name: number for number, name in enumerate(names)}
-    sources = [as_raw(known[name]) for name in names]
+    programs = [_raw(chain.spec.shape, layout.dtype.itemsize, layout.fill.tobytes())]
+    place = {name: number for number, name in enumerate(known)}
+    sources = [as_raw(chunk) for chunk in known.values()]
+    work = []
     for job in jobs:
         moved = job.rows.copy()
         stored = np.flatnonzero(moved[:, 0] != MISSING)
-        for row in stored.tolist():
-            moved[row, 0] = place[int(job.number[row]), int(job.window.inner[row])]
+        inner = job.window.inner
+        moved[stored, 0] = [place[int(job.number[row]), int(inner[row])] for row in stored.tolist()]
         moved[stored, 1] = 0
         moved[stored, 2] = program.nbytes
-        yield Working(
-            partial(
-                _kernel.decode,
-                [raw],
-                sources,
-                moved,
-                job.window.placement(),
-                as_raw(job.out),
-                options.workers,
-            )
-        )
+        work.append((moved, job.window.placement(), as_raw(job.out)))
+    if len(work) == 1:
+        yield Working(partial(_kernel.decode, programs, sources, *work[0], options.workers))
+    else:
+        yield Working(partial(_kernel.decode_many, programs, sources, work, options.workers))
+
+
+@lru_cache(maxsize=64)
+def _raw(shape: tuple[int, ...], itemsize: int, fill: bytes) -> _kernel.Program:
+    """What takes elements from decoded chunks."""
+    return _kernel.Program([("bytes", (), "")], shape, itemsize, fill)
 
 
 def _load(

@@ -33,6 +33,8 @@ __all__ = ["read", "read_many"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
+#: a window, the output it is laid into, and the object of each of its rows
+Part = tuple[Window, Array, Array]
 
 #: looks at an object whose bytes do not decode, before that is believed
 TRIES = 5
@@ -50,7 +52,8 @@ def read(
 ) -> Flow:
     """Fill `out` (of the projection's buffer shape) with the selected elements."""
     for window in projection.windows(MAX_ROWS, max_objects(layout, options)):
-        yield from _with_second_looks(layout, [(window, out)], window.outers, options, cache, chunks)
+        job = (window, out, window.shard_number)
+        yield from _with_second_looks(layout, [job], window.outers, options, cache, chunks)
 
 
 def read_many(
@@ -67,32 +70,35 @@ def read_many(
 
 def _batches(
     layout: Layout, selected: Sequence[tuple[Projection, Array]], options: Options
-) -> Iterator[tuple[list[tuple[Window, Array]], Array]]:
+) -> Iterator[tuple[list[Part], Array]]:
     """Windows of all projections, as many together as rows and objects allow, and the distinct objects of each lot."""
     most = max_objects(layout, options)
-    batch: list[tuple[Window, Array]] = []
-    seen: set[tuple[int, ...]] = set()
+    batch: list[Part] = []
+    numbers: dict[tuple[int, ...], int] = {}
     rows = 0
     for projection, out in selected:
         for window in projection.windows(MAX_ROWS, most):
-            touched = set(map(tuple, window.outers.tolist()))
-            if batch and (rows + len(window.cell) > MAX_ROWS or len(seen | touched) > most):
-                yield batch, _outers(seen, layout)
-                batch, seen, rows = [], set(), 0
-            batch.append((window, out))
-            seen |= touched
+            touched = list(map(tuple, window.outers.tolist()))
+            new = sum([outer not in numbers for outer in touched])
+            if batch and (rows + len(window.cell) > MAX_ROWS or len(numbers) + new > most):
+                yield batch, _outers(numbers, layout)
+                batch, numbers, rows = [], {}, 0
+            mine = np.array([numbers.setdefault(outer, len(numbers)) for outer in touched], np.int64)
+            batch.append(
+                (window, out, mine if len(mine) == 1 == len(window.cell) else mine[window.shard_number])
+            )
             rows += len(window.cell)
     if batch:
-        yield batch, _outers(seen, layout)
+        yield batch, _outers(numbers, layout)
 
 
-def _outers(seen: set[tuple[int, ...]], layout: Layout) -> Array:
-    return np.array(sorted(seen), np.int64).reshape(len(seen), layout.ndim)
+def _outers(numbers: dict[tuple[int, ...], int], layout: Layout) -> Array:
+    return np.array(list(numbers), np.int64).reshape(len(numbers), layout.ndim)
 
 
 def _with_second_looks(
     layout: Layout,
-    batch: Sequence[tuple[Window, Array]],
+    batch: Sequence[Part],
     outers: Array,
     options: Options,
     cache: IndexCache,
@@ -120,7 +126,7 @@ def _with_second_looks(
 
 def _read_batch(
     layout: Layout,
-    batch: Sequence[tuple[Window, Array]],
+    batch: Sequence[Part],
     outers: Array,
     options: Options,
     cache: IndexCache,
@@ -129,18 +135,13 @@ def _read_batch(
     *,
     fresh: bool,
 ) -> Flow:
-    parts = takes_parts(layout, batch)
+    parts = layout.chain.partial and takes_parts(layout, [(window, out) for window, out, _ in batch])
     objects = yield from open_objects(layout, outers, options, cache, fresh=fresh, seen=seen, parts=parts)
     try:
-        jobs = []
-        numbers = None
-        for window, out in batch:
-            number = window.shard_number
-            if window.outers is not outers:
-                if numbers is None:
-                    numbers = {tuple(outer): k for k, outer in enumerate(outers.tolist())}
-                number = np.array([numbers[tuple(o)] for o in window.outers.tolist()], np.int64)[number]
-            jobs.append(Job(window, number, rows_in(layout, window, objects, number), out))
+        jobs = [
+            Job(window, number, rows_in(layout, window, objects, number), out)
+            for window, out, number in batch
+        ]
         if options.missing == "error":
             check_stored(layout, jobs, objects)
         if layout.chain.partial:

@@ -38,6 +38,8 @@ Array = np.ndarray[Any, Any]
 MAX_OBJECTS = 128
 #: rows of one kernel call: tables of a few MiB, however large the selection is
 MAX_ROWS = 1 << 15
+#: up to so many rows, plain integers are faster than arrays
+FEW_ROWS = 8
 #: the source of a row whose chunk is not stored
 MISSING = -1
 #: the source of a row that has been read already
@@ -130,8 +132,8 @@ def open_objects(
 
 def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> Array:
     """The kernel's rows of a window: source, offset, nbytes, program, cell. number: the object of each row."""
-    if len(number) == 1 == len(objects.entries):
-        return _only_row(objects.entries[0], int(window.inner[0]), int(window.cell[0]))
+    if len(number) <= FEW_ROWS and objects.entries:
+        return _few_rows(window, objects.entries, number)
     rows = np.empty((len(number), 5), np.int64)
     _, which = layout.chains(objects.outers)
     rows[:, 3] = 0 if which is None else which[number]
@@ -149,12 +151,21 @@ def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> 
     return rows
 
 
-def _only_row(entries: Array | None, inner: int, cell: int) -> Array:
-    """The row of a selection that touches one inner chunk, as most small reads do."""
-    offset, nbytes = (EMPTY, EMPTY) if entries is None else entries[inner].tolist()
-    if offset == EMPTY:
-        return np.array([[MISSING, 0, 0, 0, cell]], np.int64)
-    return np.array([[0, offset, nbytes, 0, cell]], np.int64)
+def _few_rows(window: Window, entries: Sequence[Array | None], number: Array) -> Array:
+    """The rows of a selection that touches a few inner chunks, as most small reads do."""
+    rows = []
+    for k, inner, cell in zip(number.tolist(), window.inner.tolist(), window.cell.tolist(), strict=True):
+        known = entries[k]
+        offset, nbytes = (EMPTY, EMPTY) if known is None else known[inner].tolist()
+        # a negative number is an unsigned one of the index, past every file
+        rows.append(
+            (MISSING, 0, 0, 0, cell) if offset == EMPTY else (k, _signed(offset), _signed(nbytes), 0, cell)
+        )
+    return np.array(rows, np.int64)
+
+
+def _signed(number: int) -> int:
+    return number if number < 1 << 63 else number - (1 << 64)
 
 
 def _taken(entries: Sequence[Array | None], number: Array, inner: Array) -> Array:
