@@ -160,12 +160,23 @@ def test_import_needs_numpy_alone() -> None:
 #: modules of the standard library that take long to import, and that no read or write of an array needs
 SLOW = (
     *("asyncio", "concurrent.futures", "ctypes.util", "difflib", "email", "hashlib", "html", "http"),
-    *("importlib.metadata", "inspect", "logging", "multiprocessing", "platform", "random", "shutil", "socket"),
+    *(
+        "importlib.metadata",
+        "inspect",
+        "logging",
+        "multiprocessing",
+        "platform",
+        "random",
+        "shutil",
+        "socket",
+    ),
     *("ssl", "subprocess", "tempfile", "typing_extensions", "uuid", "xml", "zipfile"),
 )
 
 
-@pytest.mark.parametrize("work", ["", "array = terrazzo.create_array('a.zarr', data=np.arange(9)); array[2:5]"])
+@pytest.mark.parametrize(
+    "work", ["", "array = terrazzo.create_array('a.zarr', data=np.arange(9)); array[2:5]"]
+)
 def test_slow_modules_wait_until_they_are_needed(tmp_path: Path, work: str) -> None:
     program = (
         f"import sys, numpy as np\nbefore = set(sys.modules)\nimport terrazzo\n{work}\n"

@@ -179,7 +179,9 @@ def test_sizes_refused(said: Any) -> None:
 
 
 @pytest.mark.parametrize("spec", ["auto", "100KB", "1KiB"])
-@pytest.mark.parametrize("shards", [(50, 50), (360, 90), (1000, 10), (1,), (64, 64, 64), (96, 90), ([10, 20], [30, 45])])
+@pytest.mark.parametrize(
+    "shards", [(50, 50), (360, 90), (1000, 10), (1,), (64, 64, 64), (96, 90), ([10, 20], [30, 45])]
+)
 def test_chunks_that_are_left_to_us_divide_shards_that_are_named(spec: str, shards: tuple[Any, ...]) -> None:
     chunks = chunk_inside(spec, shards, 4)
     for edges, chunk in zip(shards, chunks, strict=True):

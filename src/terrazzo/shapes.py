@@ -91,7 +91,9 @@ def chunk_inside(spec: Spec | str, shards: Sequence[int | Sequence[int]], itemsi
         low = [n for n in range(1, math.isqrt(edge) + 1) if edge % n == 0]
         best = max(n for n in (*low, *(edge // n for n in low)) if n <= most)
         if 4 * best < most:
-            raise ValueError(f"chunks: dimension {dim}: no number near {most} divides the shard's {edge}; name chunks=")
+            raise ValueError(
+                f"chunks: dimension {dim}: no number near {most} divides the shard's {edge}; name chunks="
+            )
         found.append(best)
     return tuple(found)
 

@@ -25,9 +25,13 @@ class Rows(PartialReader):
     def ranges(self, heads: Sequence[Any], box: tuple[slice, ...]) -> list[tuple[int, int]]:
         lengths = np.frombuffer(heads[0], "<u4").astype(int)
         ends = np.cumsum(lengths) + 4 * len(lengths)
-        return [(int(ends[row] - lengths[row]), int(lengths[row])) for row in range(box[0].start, box[0].stop)]
+        return [
+            (int(ends[row] - lengths[row]), int(lengths[row])) for row in range(box[0].start, box[0].stop)
+        ]
 
-    def decode(self, heads: Sequence[Any], parts: Sequence[Any], box: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+    def decode(
+        self, heads: Sequence[Any], parts: Sequence[Any], box: tuple[slice, ...]
+    ) -> np.ndarray[Any, Any]:
         rows = [np.frombuffer(zlib.decompress(part), self.spec.data_type.numpy) for part in parts]
         return np.stack([row.reshape(self.spec.shape[1:]) for row in rows])[:, *box[1:]]
 

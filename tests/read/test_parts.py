@@ -66,7 +66,9 @@ def _registered() -> Iterator[None]:
     registry._codecs.update(known)
 
 
-def written(store: Any, shards: tuple[int, ...] | None = None, codec: Any = None, chunks: Any = (20, 10, 7)) -> Any:
+def written(
+    store: Any, shards: tuple[int, ...] | None = None, codec: Any = None, chunks: Any = (20, 10, 7)
+) -> Any:
     made = terrazzo.create_array(
         store, shape=SHAPE, dtype="int32", chunks=chunks, shards=shards, serializer=codec or RowsCodec(),
         compressors=None, overwrite=True,
@@ -245,7 +247,12 @@ def test_a_codec_may_say_no() -> None:
 
 def test_behind_another_codec_chunks_are_decoded_whole() -> None:
     array = terrazzo.create_array(
-        MemoryStore(), shape=SHAPE, dtype="int32", chunks=(20, 10, 7), serializer=RowsCodec(), compressors="zstd"
+        MemoryStore(),
+        shape=SHAPE,
+        dtype="int32",
+        chunks=(20, 10, 7),
+        serializer=RowsCodec(),
+        compressors="zstd",
     )
     array[...] = VALUES
     np.testing.assert_array_equal(array[3:7, 4:6], VALUES[3:7, 4:6])
@@ -256,6 +263,7 @@ def test_any_box(data: st.DataObject) -> None:
     shards = data.draw(st.sampled_from([None, (40, 20, 7)]))
     array = written(MemoryStore(), shards)
     selection = tuple(
-        data.draw(st.one_of(st.integers(-n, n - 1), st.slices(n)), label=f"dimension {d}") for d, n in enumerate(SHAPE)
+        data.draw(st.one_of(st.integers(-n, n - 1), st.slices(n)), label=f"dimension {d}")
+        for d, n in enumerate(SHAPE)
     )
     np.testing.assert_array_equal(array[selection], VALUES[selection])

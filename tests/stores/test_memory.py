@@ -22,7 +22,9 @@ def test_listing_is_what_is_there(changes: list[tuple[bool, str]]) -> None:
             store.erase(key)
         for prefix in ("", "a/", "a/a/", "a!/", "b/a/"):
             assert store.list_dir(prefix) == emulation.list_dir(Plain(store), prefix)
-            assert sorted(store.list_prefix(prefix)) == sorted(k for k in store.list() if k.startswith(prefix))
+            assert sorted(store.list_prefix(prefix)) == sorted(
+                k for k in store.list() if k.startswith(prefix)
+            )
 
 
 class Plain(terrazzo.storage.Store):

@@ -115,7 +115,9 @@ def array_metadata(
 def _named_shards(shards: Mapping[str, Any], index_location: str) -> tuple[Any, str]:
     """`shards={"shape": ..., "index_location": ...}`, the form that zarr-python has for both."""
     if "shape" not in shards or not set(shards) <= {"shape", "index_location"}:
-        raise ValueError(f"shards has the keys {sorted(shards)}; 'shape' is needed, 'index_location' is allowed")
+        raise ValueError(
+            f"shards has the keys {sorted(shards)}; 'shape' is needed, 'index_location' is allowed"
+        )
     location = shards.get("index_location") or index_location
     return shards["shape"], getattr(location, "value", location)
 
@@ -161,7 +163,10 @@ def _grid(
             )
         return (chunks if isinstance(chunks, ChunkGrid) else _rectilinear(chunks, shape, "chunks")), None
     if is_size(chunks) and isinstance(shards, list | tuple) and len(shards) == len(shape):
-        if all(isinstance(edge, int) and edge > 0 or (edge and isinstance(edge, list | tuple)) for edge in shards):
+        if all(
+            (isinstance(edge, int) and edge > 0) or (edge and isinstance(edge, list | tuple))
+            for edge in shards
+        ):
             chunks = _argument("chunks", lambda: chunk_inside(chunks, shards, itemsize))
     inner = _argument("chunks", lambda: chunk_shape(chunks, shape, itemsize))
     if isinstance(shards, ChunkGrid) or _is_nested(shards):

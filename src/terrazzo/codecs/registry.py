@@ -38,7 +38,9 @@ def register_codec(codec: type[C], *, aliases: tuple[str, ...] = ()) -> type[C]:
     """
     name = getattr(codec, "name", None)
     if not (isinstance(codec, type) and issubclass(codec, Codec)) or not isinstance(name, str) or not name:
-        raise TypeError(f"{codec!r} is no codec: it must be a class with a `name`, made from one of the codec kinds")
+        raise TypeError(
+            f"{codec!r} is no codec: it must be a class with a `name`, made from one of the codec kinds"
+        )
     _codecs[name] = codec
     for alias in aliases:
         _aliases[alias] = name
@@ -65,8 +67,12 @@ def codec_from_extension(extension: Extension, path: str = "") -> Codec:
     for prefix, (make, _) in _families.items():
         if name.startswith(prefix):
             return make(name, extension.configuration, path)
-    ignorable = "" if extension.must_understand else (
-        "; `must_understand` is false, but without this codec the chunks cannot be decoded, so it is not ignored"
+    ignorable = (
+        ""
+        if extension.must_understand
+        else (
+            "; `must_understand` is false, but without this codec the chunks cannot be decoded, so it is not ignored"
+        )
     )
     raise _unknown(extension.name, path, ignorable)
 
@@ -97,7 +103,10 @@ def codec_from_string(text: str, path: str = "") -> Codec:
         ]
         if not lacking:
             raise
-        refuse(path, f"found {describe(text)}, which does not state {', '.join(lacking)}; pass a codec object instead")
+        refuse(
+            path,
+            f"found {describe(text)}, which does not state {', '.join(lacking)}; pass a codec object instead",
+        )
     except MetadataError as error:
         refuse(path, f"found {describe(text)}: {error}", type(error))
 

@@ -156,9 +156,7 @@ def _fetch(
 def _decode_lot(lot: Sequence[_Part], fetched: Sequence[Sequence[Any]]) -> None:
     for part, buffers in zip(lot, fetched, strict=True):
         chunk, spec = part.chunk, part.chunk.chain.spec
-        found = _asked(
-            chunk.place, chunk.chain, partial(chunk.reader.decode, chunk.heads, buffers, part.box)
-        )
+        found = _asked(chunk.place, chunk.chain, partial(chunk.reader.decode, chunk.heads, buffers, part.box))
         shape = _extents(part.box)
         if found.shape != shape or found.dtype != spec.data_type.numpy:
             raise CodecError(

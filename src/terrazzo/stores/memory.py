@@ -52,7 +52,7 @@ class _Objects(dict[str, Version]):
         changes, names = self._changes, self._sorted
         if names[0] != changes:
             # the number was read first: what comes meanwhile makes this list look old, never new
-            names = self._sorted = (changes, sorted(list(self)))
+            names = self._sorted = (changes, sorted(self))
         return names[1]
 
 
