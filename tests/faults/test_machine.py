@@ -135,11 +135,13 @@ class Arrays(RuleBasedStateMachine):
 
     @rule()
     def no_litter(self) -> None:
-        """After a write to every shard nothing is left beside the objects."""
+        """After a write to every shard nothing is left beside them; a dead writer's lock of a shard that no longer
+        belongs to the array stays until somebody writes there again."""
         files = Counting()
         array = terrazzo.open_array(LocalStore(self.root, files=files), mode="r+")
         array[...] = self.model
-        assert left_overs(self.root) == []
+        inside = {f"c/{i}/{j}" for i, j in np.ndindex(*array.shard_grid_shape)}
+        assert [name for name in left_overs(self.root) if name.rpartition(".__")[0] in inside] == []
 
     @invariant()
     def it_is_what_the_model_says(self) -> None:
