@@ -19,6 +19,7 @@ import numpy as np
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.stored import layout_fingerprint, listed
+from terrazzo.care.placing import later, put_objects
 from terrazzo.care.salvage import Salvaged, salvage
 from terrazzo.errors import TerrazzoError
 from terrazzo.foreign import places_to_look, signature_in
@@ -211,7 +212,7 @@ def _repair_object(
             return
         report.kept += 1
         if copying:
-            target.chunk_store.set(new, body)
+            put_objects(target.chunk_store, [(new, body)], later(target.options.durability))
         return
     outer = np.array([place], np.int64).reshape(1, array.ndim)
     (count,) = array.layout.counts(outer)
@@ -219,12 +220,12 @@ def _repair_object(
     report.kept += int((found.entries[:, 0] != EMPTY).sum())
     if found.sound:
         if copying:
-            target.chunk_store.set(new, body)
+            put_objects(target.chunk_store, [(new, body)], later(target.options.durability))
         return
     if _is_foreign(array, count, body, found.entries):
         report.refused.append(key)
         if copying:
-            target.chunk_store.set(new, body)
+            put_objects(target.chunk_store, [(new, body)], later(target.options.durability))
         return
     report.damaged[key] = found.source
     if found.source == "nothing" and not found.lost:

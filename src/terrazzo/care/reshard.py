@@ -10,12 +10,14 @@ of codecs; so shards are put together, and taken apart, by copying.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from terrazzo.arrays.array import Array
+from terrazzo.care.placing import later, put_objects
 from terrazzo.errors import StoreError
 from terrazzo.groups.creating import from_array
 from terrazzo.groups.opening import open_array
@@ -31,8 +33,8 @@ from terrazzo.write import EncodedShard, put_encoded
 
 __all__ = ["as_shards", "reshard"]
 
-Values = np.ndarray[Any, Any]
-Place = tuple[int, ...]
+#: objects put in one commit
+OBJECTS_AT_ONCE = 64
 
 
 def reshard(
@@ -82,8 +84,8 @@ def reshard(
     found = source.inventory()
     with follow(progress, len(found), "resharding") as step:
         if target.layout.sharding is None:
-            for _ in _as_objects(source, target, found):
-                step(1)
+            for n in _as_objects(source, target, found):
+                step(n)
         else:
             for n in as_shards(source, target.layout, target.chunk_store, found):
                 step(n)
@@ -102,17 +104,26 @@ def _same_chunks(source: Array, target: Array) -> bool:
     )
 
 
-def _as_objects(source: Array, target: Array, found: Inventory) -> Iterator[None]:
+def _as_objects(source: Array, target: Array, found: Inventory) -> Iterator[int]:
+    """Every chunk an object; answers how many were put at a time."""
     names = target.layout.chunk_keys(found.chunks)
+    durability = later(target.options.durability)
+    waiting: list[tuple[str, bytes]] = []
     for row, encoded in _encoded(source, found, range(len(found))):
-        target.chunk_store.set(names[row], encoded)
-        yield
+        waiting.append((names[row], encoded))
+        if len(waiting) == OBJECTS_AT_ONCE:
+            put_objects(target.chunk_store, waiting, durability)
+            yield len(waiting)
+            waiting = []
+    put_objects(target.chunk_store, waiting, durability)
+    yield len(waiting)
 
 
 def as_shards(source: Array, layout: Layout, store: Store, found: Inventory) -> Iterator[int]:
     """Put the chunks of an inventory together to shards of a layout, one after the other; how many chunks each has."""
     sharding = layout.sharding
     assert sharding is not None
+    options = replace(source.options, durability=later(source.options.durability))
     outers = np.empty_like(found.chunks)
     for d, c in enumerate(sharding.chunk_shape):
         outers[:, d] = layout.grid.locate(d, found.chunks[:, d] * c)[0]
@@ -137,7 +148,7 @@ def as_shards(source: Array, layout: Layout, store: Store, found: Inventory) -> 
         shard = EncodedShard(
             tuple(outer[0].tolist()), numbers, places, buffers, np.zeros(prod(count), np.bool_)
         )
-        run(put_encoded(layout, [shard], source.options, IndexCache(0), Replace()), store)
+        run(put_encoded(layout, [shard], options, IndexCache(0), Replace()), store)
         yield len(mine)
 
 
