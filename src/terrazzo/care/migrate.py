@@ -86,6 +86,7 @@ def migrate(
     dry_run: bool = False,
     verify: bool = False,
     confirm: bool = False,
+    link: bool | None = None,
     dialect: str | None = None,
     chunks_per_shard: Any = None,
     progress: Progress = None,
@@ -96,6 +97,7 @@ def migrate(
 
     destination: None migrates in place. dry_run: look, and change nothing. verify: compare all values afterwards, bit
     for bit. confirm: remove what the old format needs; without it both formats are there, and Zarr 3 is the one found.
+    link: chunks with a new name get it by a hard link (in place, unless said otherwise) or are copied (elsewhere).
     dialect, chunks_per_shard: of the source, as in `open_array`. progress: counts stored objects.
 
     Raises NodeNotFoundError; MetadataError for what the target cannot say, before anything is written; StoreError where
@@ -145,10 +147,12 @@ def migrate(
         for plan, found in pairs
     ]
     report.same = sum(map(len, (found for _, found in pairs))) - sum(len(found) for _, found in moves)
+    linking = in_place if link is None else link
     if dry_run:
-        report.linked = sum(len(found) for plan, found in moves if not plan.encode)
+        moved = sum(len(found) for plan, found in moves if not plan.encode)
+        report.linked, report.copied = (moved, 0) if linking else (0, moved)
         return report
-    _carry_out(moves, report, options, progress, given, target, in_place)
+    _carry_out(moves, report, options, progress, given, target, linking)
     if verify:
         for plan in plans:
             if isinstance(plan.node, ArrayMetadata):
@@ -300,25 +304,25 @@ def _carry_out(
     progress: Progress,
     given: StorePath,
     target: StorePath,
-    in_place: bool,
+    link: bool,
 ) -> None:
     working = replace(options, durability="rename") if options.durability == "fsync" else options
     store = _plain(target.store)
-    if in_place and report.source != report.target:
+    if report.in_place and report.source != report.target:
         entry = {
             "source": report.source,
             "target": report.target,
             "nodes": [plan.place.path for plan, _ in moves],
         }
         store.set(below(given.path, JOURNAL), write_json(entry, JOURNAL))
-    elif not in_place:
+    elif not report.in_place:
         require_ancestors(target, working)
     with follow(progress, sum(len(found) for _, found in moves), "migrating") as step:
         for plan, found in moves:
             if plan.encode:
                 _encode(plan, working, step, len(found))
             else:
-                _link(_plain(plan.origin.store), store, found, working, report, step)
+                _name(_plain(plan.origin.store), store, found, working, report, step, link)
     # from the lowest documents up: with the root's the migration has happened
     for plan, _ in sorted(
         moves, key=lambda move: -len(move[0].place.path.split("/")) if move[0].place.path else 1
@@ -348,17 +352,18 @@ def _encode(plan: _Plan, options: Options, step: Step, count: int) -> None:
     step(count)
 
 
-def _link(
+def _name(
     source: Store,
     target: Store,
     pairs: list[tuple[str, str]],
     options: Options,
     report: Migration,
     step: Step,
+    link: bool,
 ) -> None:
-    """A second name where both are files of one disk, else a copy."""
+    """A second name where that is wanted and both are files of one disk, else a copy."""
     for old, new in pairs:
-        if _linked(source, target, old, new):
+        if link and _linked(source, target, old, new):
             report.linked += 1
         else:
             copy_objects(source, target, [(old, new)], options)

@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--confirm", action="store_true", help="in place: remove the old documents and names when all is done"
     )
     parser.add_argument(
+        "--link",
+        action="store_true",
+        help="elsewhere: link chunks instead of copying them (one file, two names)",
+    )
+    parser.add_argument(
         "--dialect", choices=("v2", "v3", "P", "D"), help="of the source, where it is not found out"
     )
     parser.add_argument(
@@ -40,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         verify=arguments.verify,
         confirm=arguments.confirm,
+        link=True if arguments.link else None,
         dialect=arguments.dialect,
         chunks_per_shard=None if counts is None else tuple(int(one) for one in counts.split(",")),
         progress=not arguments.quiet,
