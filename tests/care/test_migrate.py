@@ -16,7 +16,8 @@ import terrazzo
 from terrazzo.care import check, migrate
 from terrazzo.care.migrate import JOURNAL
 from terrazzo.cli import main
-from terrazzo.errors import ContainsNodeError, MetadataError, NodeNotFoundError, StoreError, UnsupportedErrorfrom terrazzo.strategy import InPlace
+from terrazzo.errors import ContainsNodeError, MetadataError, NodeNotFoundError, StoreError, UnsupportedError
+from terrazzo.strategy import InPlace
 
 VALUES = np.arange(63.0).reshape(9, 7)
 
