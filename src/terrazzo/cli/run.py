@@ -20,6 +20,7 @@ from terrazzo.cli import (
     check,
     compact,
     copy,
+    grid,
     import_file,
     inventory,
     ls,
@@ -49,7 +50,7 @@ __all__ = ["EXIT_CODES", "main"]
 
 VERBS = (
     *(show, tree, ls, cat, inventory, map, import_file, copy, migrate),
-    *(check, repair, compact, reshard, merge),
+    *(check, repair, compact, reshard, merge, grid),
 )
 
 #: what each exit code means, for the help and the docs

@@ -23,6 +23,8 @@ def grid_of(attributes: Mapping[str, Any], arrays: Mapping[str, Array], where: s
     own = attributes.get("gridding")
     if isinstance(own, Mapping):
         grid = grid_from(own)
+        if isinstance(grid, RectilinearGrid):
+            grid = grid.named(where.strip("/").rpartition("/")[2])
     elif isinstance(attributes.get("dggs"), Mapping):
         grid = _healpix(attributes["dggs"], arrays, where)
     elif {"crs", "resolution", "bounds"} <= set(attributes):

@@ -66,6 +66,19 @@ class RectilinearGrid(Grid):
     def group(self) -> str:
         return self._group
 
+    def named(self, group: str) -> RectilinearGrid:
+        """The same grid, in a group of another name."""
+        bounds, resolution = self.bounds, self.resolution
+        return RectilinearGrid(
+            self.crs,
+            resolution,
+            bounds,
+            self.shard_shape,
+            self.chunk_shape,
+            self.sharded,
+            group or self._group,
+        )
+
     @property
     def extent(self) -> tuple[float, float, float, float]:
         """(xmin, ymin, xmax, ymax) with the far bounds moved out to whole shards."""
@@ -189,7 +202,7 @@ class RectilinearGrid(Grid):
             shard,
             [n // 2 for n in self.chunk_shape],
             self.sharded,
-            f"{self._group}_{2}" if "_" not in self._group else _doubled(self._group),
+            _doubled(self._group),
         )
 
     def coarse_position(self, positions: Array) -> Array:
@@ -233,8 +246,9 @@ class RectilinearGrid(Grid):
 
 
 def _doubled(group: str) -> str:
+    """The name of the grid whose cells are twice as long: rectilinear, rectilinear_2, rectilinear_4."""
     name, _, factor = group.rpartition("_")
-    return f"{name}_{int(factor) * 2}"
+    return f"{name}_{int(factor) * 2}" if name and factor.isdigit() else f"{group}_2"
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,176 @@
+"""Every way to give points makes the same cells; files that lack something are named; filters filter."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import terrazzo
+from terrazzo.gridding import Config, GridConfigError, SchemaError, load_config, make_plan, run
+from terrazzo.gridding.inputs import FunctionSource, SpilledSource, source_from
+from tests.gridding.cases import ATL06, HEIGHTS, SAMPLES, SEGMENTS, configuration, healpix, segments
+
+pytest.importorskip("healpix_geo")
+h5py = pytest.importorskip("h5py")
+
+GRID = healpix(6, 9, 12)
+
+
+def counts(folder: Path) -> Any:
+    return terrazzo.open_array(folder / "12/count", mode="r")[16138 * 4096 : 16165 * 4096]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("columns")
+    run(configuration(GRID, HEIGHTS), segments(), store=folder)
+    found = counts(folder)
+    assert found.sum() == 22_284
+    return found
+
+
+def tables(kind: str) -> Any:
+    points = segments()
+    if kind == "structured":
+        rows = np.empty(len(points["h_li"]), [(name, column.dtype) for name, column in points.items()])
+        for name, column in points.items():
+            rows[name] = column
+        return rows
+    if kind == "pandas":
+        return pytest.importorskip("pandas").DataFrame({**points, "words": "x"})
+    if kind == "arrow":
+        return pytest.importorskip("pyarrow").table(points)
+    if kind == "big-endian":
+        return {name: column.astype(column.dtype.newbyteorder(">")) for name, column in points.items()}
+    return ({name: column[k : k + 1000] for name, column in points.items()} for k in range(0, 22_284, 1000))
+
+
+@pytest.mark.parametrize("kind", ["structured", "pandas", "arrow", "big-endian", "iterator"])
+def test_tables_of_every_kind(kind: str, expected: Any, tmp_path: Path) -> None:
+    report = run(configuration(GRID, HEIGHTS), tables(kind), store=tmp_path)
+    assert report.points == 22_284
+    np.testing.assert_array_equal(counts(tmp_path), expected)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "arrow"])
+def test_files_of_every_kind(kind: str, expected: Any, tmp_path: Path) -> None:
+    points, path = segments(), tmp_path / f"points.{kind}"
+    if kind.startswith("csv"):
+        rows = zip(*(column.tolist() for column in points.values()), strict=True)
+        text = "\n".join([",".join(points), *(",".join(map(repr, row)) for row in rows)])
+        path.write_bytes(gzip.compress(text.encode()) if kind.endswith("gz") else text.encode())
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        table = pyarrow.table(points)
+        if kind == "parquet":
+            pytest.importorskip("pyarrow.parquet").write_table(table, path)
+        else:
+            with pyarrow.ipc.new_file(path, table.schema) as file:
+                file.write_table(table, max_chunksize=3000)
+    source = {
+        "reader": kind.partition(".")[0],
+        "files": str(path),
+        "coordinates": {"longitude": "longitude", "latitude": "latitude"},
+        "variables": {"h_li": "h_li"},
+    }
+    run(configuration(GRID, HEIGHTS, source, batch_points=5000), store=tmp_path / "store")
+    np.testing.assert_array_equal(counts(tmp_path / "store"), expected)
+
+
+def of_shard(shard: int) -> Any:
+    points = segments()
+    grid = Config.from_dict(configuration(GRID)).grid
+    mine = grid.shard_of(grid.locate(points["longitude"], points["latitude"])) == shard
+    yield {name: column[mine][:500] for name, column in points.items()}
+    yield {name: column[mine][500:] for name, column in points.items()}
+
+
+def test_a_function_that_answers_shards(expected: Any, tmp_path: Path) -> None:
+    shards = make_plan(Config.from_dict(configuration(GRID)), segments()).shards
+    run(configuration(GRID, HEIGHTS), FunctionSource(of_shard, shards.tolist()), store=tmp_path)
+    np.testing.assert_array_equal(counts(tmp_path), expected)
+
+
+def test_batches_that_were_spilled_go_with_their_source() -> None:
+    config = Config.from_dict(configuration(GRID, HEIGHTS))
+    source = source_from(config, tables("iterator"))
+    assert isinstance(source, SpilledSource) and len(source.names) == 23
+    folder = Path(source.folder)
+    assert folder.exists()
+    source.close()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("filters", "keep"),
+    [
+        ([{"dataset": SEGMENTS + "h_li", "op": "gt", "value": 1000}], lambda p: p["h_li"] > 1000),
+        ([{"dataset": SEGMENTS + "h_li", "op": "le", "value": 0, "keep": False}], lambda p: p["h_li"] > 0),
+        (
+            [{"expression": "(h_li > 0) & (h_li_sigma < 0.05)"}],
+            lambda p: (p["h_li"] > 0) & (p["h_li_sigma"] < 0.05),
+        ),
+    ],
+)
+def test_filters(filters: Any, keep: Any, tmp_path: Path) -> None:
+    report = run(configuration(GRID, HEIGHTS, {**ATL06, "filters": filters}), store=tmp_path)
+    assert report.points == int(keep(segments()).sum()) == counts(tmp_path).sum()
+
+
+def test_columns_of_two_dimensions(tmp_path: Path) -> None:
+    beam = "{group}/heights/"
+    source = {
+        "reader": "h5coro",
+        "files": str(SAMPLES / "ATL03_*.h5"),
+        "groups": ["gt1r"],
+        "coordinates": {"longitude": beam + "lon_ph", "latitude": beam + "lat_ph"},
+        "variables": {"land": {"path": beam + "signal_conf_ph", "column": 0}},
+        "filters": [{"dataset": beam + "signal_conf_ph", "column": 0, "op": "ge", "value": 2}],
+    }
+    report = run(
+        configuration(healpix(11, 13, 19), {"n": {"function": "min", "source": "land"}}, source),
+        store=tmp_path,
+    )
+    with h5py.File(SAMPLES / "ATL03_clip_gt1r_subset.h5") as file:
+        assert report.points == int((file["gt1r/heights/signal_conf_ph"][:, 0] >= 2).sum()) > 0
+
+
+def test_what_is_wrong_with_points_is_said(tmp_path: Path) -> None:
+    config = configuration(GRID, HEIGHTS)
+    points = segments()
+    with pytest.raises(GridConfigError, match="no column 'longitude'"):
+        run(config, {"lon": points["longitude"]}, store=tmp_path)
+    with pytest.raises(GridConfigError, match="different lengths"):
+        run(config, {**points, "h_li": points["h_li"][:5]}, store=tmp_path)
+    with pytest.raises(GridConfigError, match="not int"):
+        run(config, 5, store=tmp_path)
+    with pytest.raises(GridConfigError, match="data_source is missing"):
+        run(config, store=tmp_path)
+    with pytest.raises(SchemaError, match="no column"):
+        run(config, {name: points[name] for name in ("longitude", "latitude")}, store=tmp_path)
+    with pytest.raises(GridConfigError, match="nothing matches"):
+        Config.from_dict(configuration(GRID, HEIGHTS, {**ATL06, "files": str(tmp_path / "*.h5")}))
+    with pytest.raises(FileNotFoundError, match="no file"):
+        run(configuration(GRID, HEIGHTS, {**ATL06, "files": str(tmp_path / "a.h5")}), store=tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    given = configuration(GRID, HEIGHTS, ATL06)
+    given["output"]["store"] = "out.zarr"
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(given))
+    (tmp_path / "a.json").write_text(json.dumps(given))
+    one, other = load_config(tmp_path / "a.yaml"), load_config(tmp_path / "a.json")
+    assert one.signature == other.signature and one.output.store == str(tmp_path / "out.zarr")
+    (tmp_path / "b.yaml").write_text("a: [")
+    with pytest.raises(GridConfigError, match="no YAML"):
+        load_config(tmp_path / "b.yaml")
+    (tmp_path / "c.json").write_text("[1]")
+    with pytest.raises(GridConfigError, match="holds list"):
+        load_config(tmp_path / "c.json")
