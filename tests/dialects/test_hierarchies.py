@@ -271,3 +271,47 @@ def test_names_that_end_like_documents() -> None:
     assert sorted(found.members(None))[0][0] == "group"
     np.testing.assert_array_equal(found["x.array"][...], VALUES)
     np.testing.assert_array_equal(found["group/root"][...], VALUES + 1)
+
+
+# from one format to another
+
+
+@pytest.mark.parametrize("target", [{}, *FORMS], ids=["v3", "v2", "P", "D"])
+@form
+def test_a_tree_is_copied_from_any_format_to_any_other(form: Form, target: Form) -> None:
+    source = terrazzo.open_group({}, mode="w", **form)
+    source.create_array("a/x", data=VALUES, chunks=(2, 3), compressors="gzip:1", attributes={"unit": "m"})
+    dest = terrazzo.open_group({}, mode="w", **target)
+    terrazzo.copy(source["a"], dest)
+    found = terrazzo.open(dest.store, path="a/x", mode="r")
+    np.testing.assert_array_equal(found[...], VALUES)
+    assert found.attrs["unit"] == "m"
+    if not target:
+        assert found.metadata.chunk_key_encoding.name in ("default", "v2")
+    source.move("a", "b")
+    np.testing.assert_array_equal(source["b/x"][...], VALUES)
+
+
+def test_records_become_those_of_zarr_3_where_they_can() -> None:
+    said = {
+        "zarr_format": 2,
+        "shape": [2],
+        "chunks": [2],
+        "dtype": [["a", "<i2"], ["b", ">i4"]],
+        "compressor": None,
+        "fill_value": "AQAAAAAC",
+        "order": "C",
+        "filters": None,
+    }
+    values = np.array([(1, 2), (3, 4)], [("a", "<i2"), ("b", ">i4")])
+    array = terrazzo.open({".zarray": json.dumps(said).encode(), "0": values.tobytes()})
+    assert array[...].tolist() == [(1, 2), (3, 4)]
+    plain = terrazzo.from_array({}, data=array)
+    assert plain.metadata.data_type.name == "struct"
+    assert plain[...].tolist() == [(1, 2), (3, 4)]
+    assert plain.fill_value.item() == (1, 2)
+    said["dtype"], said["fill_value"] = [["a", "<i2", [2]]], None
+    array = terrazzo.open({".zarray": json.dumps(said).encode(), "0": np.arange(4, dtype="<i2").tobytes()})
+    assert array[1]["a"].tolist() == [2, 3]
+    with pytest.raises(MetadataError, match="no data type describes"):
+        terrazzo.from_array({}, data=array)

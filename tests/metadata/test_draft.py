@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from terrazzo.errors import MetadataError, TerrazzoWarning
 from terrazzo.metadata import node_from_json
@@ -252,3 +254,23 @@ def test_groups() -> None:
     assert group_from_draft({"attributes": {"a": 1}})["attributes"] == {"a": 1}
     with pytest.raises(MetadataError, match="object"):
         group_from_draft([])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    member=st.sampled_from([*sorted(document()), "codecs", "compressor", "storage_transformers"]), value=JSON
+)
+@settings(max_examples=100, deadline=None)
+@pytest.mark.filterwarnings("ignore::terrazzo.errors.TerrazzoWarning")
+def test_any_document_is_read_or_refused(member: str, value: Any) -> None:
+    for way in ("P", "D"):
+        try:
+            read(document(**{member: value}), way)
+        except MetadataError:
+            pass

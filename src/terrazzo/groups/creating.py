@@ -25,6 +25,7 @@ from terrazzo.groups.nodes import create_node, erase_node, refuse_anything, refu
 from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
+from terrazzo.metadata.data_types import NumpyRecord
 from terrazzo.options import Durability, Options
 from terrazzo.progress import Progress, follow
 from terrazzo.strategy import Strategy, strategy_from
@@ -138,6 +139,8 @@ def create_array(
     place, made = making(given, found, zarr_format, dialect)
     if made == "v3":
         _check_order(order)
+        if isinstance(dtype, NumpyRecord):
+            dtype, serializer = dtype.dtype, "auto"  # as a record of Zarr 3, where it can be one
     how = suited(
         made,
         len(shape),

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.documents import create_document, document_key
 from terrazzo.arrays.place import StorePath
+from terrazzo.dialects import dialect_of
 from terrazzo.errors import ConflictError, ContainsNodeError, NodeNotFoundError
 from terrazzo.groups.creating import from_array, resolve_settings
 from terrazzo.groups.group import Group
@@ -267,7 +268,8 @@ def _copy_array(
         return Copied(1, 0, 0 if create_kws else source.nbytes_stored())
     if there is not None:
         erase_node(place, options)
-    if create_kws or source.metadata.storage_transformers:
+    foreign = _dialect(source.store) != _dialect(place.store)  # its documents and keys would not do there
+    if create_kws or source.metadata.storage_transformers or foreign:
         given = {"attributes": {}, **create_kws} if without_attrs else dict(create_kws)
         array = from_array(place, data=source, **given)
         return Copied(1, 0, array.nbytes_stored())
@@ -365,3 +367,8 @@ def _filter(
 
 def _prefix(path: str) -> str:
     return f"{path}/" if path else ""
+
+
+def _dialect(store: Store) -> str:
+    view = dialect_of(store)
+    return "v3" if view is None else getattr(view, "way", view.dialect)
