@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import terrazzo
-from terrazzo.errors import TerrazzoError
+from terrazzo.errors import ShardError, TerrazzoError
 from terrazzo.stores.memory import MemoryStore
 
 TURNS = 150
@@ -37,6 +37,16 @@ PIPES: list[list[Any]] = [
         {"name": "numcodecs.bz2", "configuration": {"level": 1}},
     ],
 ]
+LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+NESTED = {
+    "name": "sharding_indexed",
+    "configuration": {
+        "chunk_shape": [2, 3],
+        "codecs": ["bytes", "zstd:1", "crc32c"],
+        "index_codecs": [LITTLE, {"name": "crc32c"}],
+        "index_location": "start",
+    },
+}
 SERIALIZERS: list[tuple[Any, str]] = [
     (None, "f4"),
     ({"name": "packbits", "configuration": {"padding_encoding": "first_byte"}}, "bool"),
@@ -47,6 +57,7 @@ SERIALIZERS: list[tuple[Any, str]] = [
     (None, "S5"),
     (None, "U3"),
     ({"name": "numcodecs.pcodec", "configuration": {}}, "f4"),
+    (NESTED, "f4"),
 ]
 
 
@@ -130,3 +141,18 @@ def test_serializers(serializer: Any, dtype: str, shards: Any) -> None:
     _needs(serializer)
     _, errors = outcomes(TURNS, 2, shards, [], serializer, dtype)
     assert errors > TURNS // 10
+
+
+@pytest.mark.parametrize("length", [0, 5, 60, 67])
+def test_a_shard_in_a_shard_that_is_cut_names_its_place(length: int) -> None:
+    store = MemoryStore()
+    how: dict[str, Any] = {"shape": (8, 12), "dtype": "f4", "chunks": (4, 6), "compressors": []}
+    array = terrazzo.create_array(store, serializer=NESTED, **how)
+    array[...] = NUMBERS
+    whole = store.get("c/0/1")
+    assert whole is not None
+    store.set("c/0/1", whole[:length])
+    with pytest.raises(ShardError, match="'c/0/1'"):
+        array[...]
+    with pytest.raises(ShardError, match="'c/0/1'"):
+        array[0, 7] = 3

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from terrazzo import _kernel
-from terrazzo.errors import ChecksumError, ChunkNotFoundError, CodecError, ShardError, StoreError
+from terrazzo.errors import (
+    ChecksumError,
+    ChunkNotFoundError,
+    CodecError,
+    LimitError,
+    ShardError,
+    StoreError,
+)
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
@@ -193,7 +200,7 @@ def _decode_in_python(
         try:
             encoded = bytes_of(handles[number], offset, nbytes)
             job.out[target] = chains[program].decode(encoded)[job.window.chunk_selection(row)]
-        except CodecError as error:
+        except (CodecError, ShardError, LimitError) as error:
             raise type(error)(f"{_place_of(layout, objects, job, row)}: {error}") from error
 
 

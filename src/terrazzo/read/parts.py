@@ -17,7 +17,7 @@ import numpy as np
 
 from terrazzo.codecs.chain import Chain
 from terrazzo.codecs.codec import Box, PartialReader
-from terrazzo.errors import CodecError, TerrazzoError
+from terrazzo.errors import CodecError, LimitError, ShardError, TerrazzoError
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
@@ -171,7 +171,7 @@ def _asked(where: str, chain: Chain, call: Callable[[], T]) -> T:
     """What a codec answers; its errors name the chunk and the codec."""
     try:
         return call()
-    except CodecError as error:
+    except (CodecError, ShardError, LimitError) as error:
         raise type(error)(f"{where}: {chain.serializer.name}: {error}") from error
     except (TerrazzoError, MemoryError):
         raise

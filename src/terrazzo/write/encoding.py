@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo import _kernel
-from terrazzo.errors import CodecError, ShardError
+from terrazzo.errors import CodecError, LimitError, ShardError
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
@@ -146,7 +146,7 @@ def _encode_in_python(
                     chunk = np.full(chain.spec.shape, layout.fill, layout.dtype)
                 chunk[window.chunk_selection(row)] = value[window.out_selection(row)]
                 encoded = None if drop and chain.is_fill(chunk) else chain.encode(chunk)
-            except CodecError as error:
+            except (CodecError, ShardError, LimitError) as error:
                 where = place(layout, names, counts, int(rows.number[k]), int(rows.inner[k]))
                 raise type(error)(f"{where}: {error}") from error
         if encoded is None or not (length := memoryview(encoded).nbytes):
