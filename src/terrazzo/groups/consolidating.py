@@ -41,7 +41,7 @@ def consolidate_metadata(
     """
     place = place_of(store, path, storage_options=storage_options)
     options, strategy = resolve_settings(**how)
-    place = settled(place, options, zarr_format=zarr_format)
+    place = settled(place, options, **({} if zarr_format is None else {"zarr_format": zarr_format}))
     group_at(place, options)
     refuse_read_only(place)
     documents = {}

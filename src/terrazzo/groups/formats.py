@@ -48,7 +48,15 @@ def wanted_dialect(zarr_format: int | None = None, dialect: str | None = None) -
 
 
 def settled(place: StorePath, options: Options, **wanted: Any) -> StorePath:
-    """The place in the store that shows its format as Zarr 3; itself where nothing is found."""
+    """The place in the store that shows its format as Zarr 3; itself where nothing is found. No document is understood
+    for it, so that one that cannot be read is told by whoever reads it."""
+    if dialect_of(place.store) is None and not wanted:
+        (content,) = read_contents(place.store, [place.path], options)
+        entry = content if place.path == "" else None
+        if content is not None and not is_entry_point(entry):
+            return place
+        view = find_view(place.store, place.path, options, entry)
+        return place if view is None else StorePath(view, place.path)
     return find(place, options, **wanted)[0]
 
 
