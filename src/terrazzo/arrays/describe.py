@@ -7,7 +7,6 @@ is stored reads shard indexes and sizes, never chunks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,8 @@ class Lines:
         return "\n".join(f"{name:<{width}} : {value}" for name, value in self._lines.items()) + "\n"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         rows = "".join(
             f'<tr><th style="text-align: left">{escape(name)}</th>'
             f'<td style="text-align: left">{escape(str(value))}</td></tr>'
