@@ -273,6 +273,47 @@ def test_names_that_end_like_documents() -> None:
     np.testing.assert_array_equal(found["group/root"][...], VALUES + 1)
 
 
+def test_what_a_microscope_wrote() -> None:
+    """acquire's own way: `uint16`, a null for the compressor, a file below `meta/` that is no node."""
+    values = np.arange(16, dtype="<u2").reshape(4, 4)
+    protocol = "https://purl.org/zarr/spec/protocol/core/3.0"
+    entry = {
+        "extensions": [],
+        "metadata_encoding": protocol,
+        "metadata_key_suffix": ".json",
+        "zarr_format": protocol,
+    }
+    sharding = {
+        "extension": "https://purl.org/zarr/spec/storage_transformers/sharding/1.0",
+        "type": "indexed",
+        "configuration": {"chunks_per_shard": [2, 2]},
+    }
+    document = {
+        "shape": [4, 4],
+        "data_type": "uint16",
+        "compressor": None,
+        "chunk_grid": {"type": "regular", "chunk_shape": [2, 2], "separator": "/"},
+        "chunk_memory_layout": "C",
+        "fill_value": 0,
+        "extensions": [],
+        "attributes": {},
+        "storage_transformers": [sharding],
+    }
+    body = b"".join(values[i : i + 2, j : j + 2].tobytes() for i in (0, 2) for j in (0, 2))
+    store = {
+        "zarr.json": json.dumps(entry).encode(),
+        "meta/root.group.json": b'{"attributes": {"multiscales": []}}',
+        "meta/root/0.array.json": json.dumps(document).encode(),
+        "meta/acquire.json": b"{}",
+        "data/root/0/c0/0": body + np.array([[8 * i, 8] for i in range(4)], "<u8").tobytes(),
+    }
+    group = terrazzo.open(store, mode="r")
+    assert group.attrs.asdict() == {"multiscales": []}
+    assert list(group) == ["0"]
+    np.testing.assert_array_equal(group["0"][...], values)
+    assert group["0"].shards == (4, 4)
+
+
 # from one format to another
 
 
