@@ -94,7 +94,9 @@ def _field(name: str, given: object, columns: Sequence[str] | None, where: str =
             f"{where}: a field cannot be called {name!r}; names are not empty, have no slash, do not begin with '__', "
             f"and are none of {', '.join(_RESERVED)}"
         )
-    how = mapping({"function": given} if callable(given) else given, where, SchemaError)
+    how = mapping(
+        {"function": given} if callable(given) or isinstance(given, str) else given, where, SchemaError
+    )
     check_known(how, _KEYS, where, SchemaError)
     function, expression = how.get("function"), how.get("expression")
     if (function is None) == (expression is None):
