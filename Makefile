@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -49,6 +49,12 @@ peers: wheel  ## the other Zarr libraries, pinned, in .venv-peers, with our whee
 
 interop: wheel  ## read what the other libraries write, and the other way round
 	tools/peers $(PEERS) $(WHEELS) -m pytest tests/interop
+
+engines: wheel  ## grid points with Ray and with Lithops, in .venv-engines
+	python=$$(tools/find-python 3.11) && "$$python" -m venv --clear .venv-engines
+	.venv-engines/bin/python -m pip install --quiet --requirement requirements/engines.txt
+	.venv-engines/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
+	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py
 
 demo: build  ## a real volume: write shards, look at them, read them back
 	$(PY) examples/demo.py

@@ -120,6 +120,8 @@ class Threaded(Engine):
 
 
 class Ray(Threaded):
+    """Ray: a cluster that is connected already, one at an address, or one that is started here."""
+
     name = "ray"
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
@@ -140,6 +142,8 @@ class Ray(Threaded):
 
 
 class Lithops(Threaded):
+    """A `lithops.FunctionExecutor`. Its local workers are started as `python`: the one on PATH has to have terrazzo."""
+
     name = "lithops"
 
     def __init__(self, executor: Any = None, workers: int | None = None) -> None:
