@@ -25,9 +25,14 @@ Order = Literal["morton", "C", "F", "unordered"]
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The shard is written anew, whole. order: how inner chunks lie in it ("unordered": as the write touches them)."""
+    """The shard is a new object. order: how inner chunks lie in it ("unordered": as the write touches them).
+
+    dead: on file systems where two files can share blocks (XFS, Btrfs), the new file starts as such a copy, and changed
+    chunks go after the others, as long as no larger share of it is dead bytes; 0: every shard is written whole.
+    """
 
     order: Order = "morton"
+    dead: float = 0.25
 
     name = "replace"
 
@@ -115,6 +120,24 @@ class Plan:
     index_start: int
     size: int
     dead: int
+
+
+#: what a copy has to save to be worth its dead bytes
+CLONED_NBYTES = 1 << 20
+
+
+def clones(strategy: Strategy, changed: Changed) -> bool:
+    """Whether the new object should start as a copy of the old one that shares its blocks, where those can be shared.
+
+    changed.nbytes is not looked at: chunks are not encoded yet.
+    """
+    if not isinstance(strategy, Replace) or not strategy.dead:
+        return False
+    stays = changed.entries[:, 0] != EMPTY
+    stays[changed.inner] = False
+    kept = int(changed.entries[stays, 1].sum())
+    dead = changed.size - (changed.index[1] - changed.index[0]) - kept
+    return kept >= CLONED_NBYTES and dead <= strategy.dead * changed.size
 
 
 def plan(strategy: Strategy, changed: Changed) -> Plan | None:

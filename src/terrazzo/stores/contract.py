@@ -106,6 +106,10 @@ class Sink(ABC):
     def write(self, position: int, buffer: Buffer) -> None:
         """Write `buffer` at `position`; pieces may come in any order and never overlap."""
 
+    def clone(self, source: Source) -> bool:
+        """Start as a copy of `source` that shares its blocks; False, with nothing done, where the place cannot."""
+        return False
+
     @abstractmethod
     def discard(self) -> None:
         """Give the object up; harmless after a commit."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from terrazzo.errors import ConflictError, ReadOnlyError, StoreError
 from terrazzo.options import Durability
-from terrazzo.stores.contract import Buffer, Change, Erase, Hold, Patch, Put, Range, Sink, Tag
+from terrazzo.stores.contract import Buffer, Change, Erase, Hold, Patch, Put, Range, Sink, Source, Tag
 from terrazzo.stores.emulation import partly
 from terrazzo.stores.exclusion import Turn, is_own, take_turn
 from terrazzo.stores.files import Files, sync_many, write_all
@@ -153,6 +153,14 @@ class FileSink(Sink):
     def nbytes(self) -> int | None:
         return None if self.hold.file is None else os.fstat(self.hold.file).st_size
 
+    def clone(self, source: Source) -> bool:
+        if self.handle is None or not isinstance(source.handle, int):
+            return False
+        try:
+            return self._files.clone(self.handle, source.handle)
+        except OSError as error:
+            raise failure(error, self.hold.key, "written") from error
+
     def write(self, position: int, buffer: Buffer) -> None:
         if self.hold.file is None:
             raise StoreError(f"{self.hold.key!r}: this new object was stored or given up; take a new hold")
@@ -182,7 +190,9 @@ def take_hold(
     # Who shares an object takes no turn: the lock itself keeps threads apart.
     turn = take_turn(store.identity, key, timeout) if exclusive else None
     if not exclusive and is_own(store.identity, key):
-        raise StoreError(f"{key!r} is held by this thread already; release that hold first (it would wait for itself)")
+        raise StoreError(
+            f"{key!r} is held by this thread already; release that hold first (it would wait for itself)"
+        )
     try:
         hold = _locked(store, key, path, name, exclusive, timeout, turn)
     except BaseException as error:

@@ -27,7 +27,7 @@ from terrazzo.read import MAX_ROWS, max_objects
 from terrazzo.shard import EMPTY, empty_entries
 from terrazzo.stores.flow import Committing, Holding, Sinking, Working
 from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
-from terrazzo.strategy import Replace, Strategy
+from terrazzo.strategy import Changed, Replace, Strategy, clones
 from terrazzo.write.encoding import encode, old_objects
 from terrazzo.write.patching import check_strategy, patches
 from terrazzo.write.refusing import refuse_foreign
@@ -117,10 +117,12 @@ def _write_window(
             if sharding is not None:
                 left = [None if done[k] else old for k, old in enumerate(olds)]
                 yield from refuse_foreign(layout, holds, left, counts)
-            rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done)
             sinks += yield Sinking([hold for k, hold in enumerate(holds) if not done[k]])
             every = iter(sinks)
             places = [None if done[k] else next(every) for k in range(len(holds))]
+            cloned, starts = yield from cloned_objects(layout, window, holds, places, olds, counts, strategy)
+            copies = np.array([old is None for old in cloned])
+            rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done, copies)
             entries, ends = yield from encode(
                 layout,
                 window,
@@ -129,11 +131,11 @@ def _write_window(
                 sources,
                 places,
                 counts,
-                starts_of(layout, counts),
+                starts,
                 value,
                 options,
             )
-            changes += assemble(layout, rows, entries, ends, holds, places, counts, slots=slots)
+            changes += assemble(layout, rows, entries, ends, holds, places, counts, cloned, slots)
         yield Committing(changes, options.durability)
         for name in names:
             cache.drop(name)
@@ -143,6 +145,37 @@ def _write_window(
                 sink.discard()
         for hold in holds:
             hold.release()
+
+
+def cloned_objects(
+    layout: Layout,
+    window: Window,
+    holds: Sequence[Hold],
+    sinks: Sequence[Sink | None],
+    olds: Sequence[Array | None],
+    counts: Sequence[tuple[int, ...]],
+    strategy: Strategy,
+) -> Generator[Any, Any, tuple[list[Array | None], list[int]]]:
+    """Let new objects start as copies of the old shards, where that pays and the store can; the entries of those that
+    do, and where the first new chunk of each object goes."""
+    cloned: list[Array | None] = [None] * len(holds)
+    starts = starts_of(layout, counts)
+    sharding = layout.sharding
+    if sharding is None:
+        return cloned, starts
+    for k, (old, sink, hold) in enumerate(zip(olds, sinks, holds, strict=True)):
+        source = hold.source
+        if old is None or sink is None or source is None or source.size is None:
+            continue
+        touched = window.inner[window.shard_number == k]
+        index = sharding.index_span(counts[k], source.size)
+        changed = Changed(old, source.size, index, touched, np.zeros(len(touched), np.int64))
+        if clones(strategy, changed) and (yield Working(partial(sink.clone, source))):
+            cloned[k] = old
+            starts[k] = (
+                index[0] or source.size
+            )  # new chunks may lie over the old index, since this is a new file
+    return cloned, starts
 
 
 def starts_of(layout: Layout, counts: Sequence[tuple[int, ...]]) -> list[int]:
@@ -161,10 +194,12 @@ def assemble(
     holds: Sequence[Hold],
     sinks: Sequence[Sink | None],
     counts: Sequence[tuple[int, ...]],
+    cloned: Sequence[Array | None] | None = None,
     slots: bool = False,
 ) -> list[Put | Erase]:
     """Close each object with its index, where it has one; objects without a chunk are erased.
 
+    cloned: the entries of the old shard, for an object that started as a copy of it.
     slots: inner chunks that are not stored get one, with the fill value in it, after the others.
     """
     sharding = layout.sharding
@@ -175,12 +210,15 @@ def assemble(
     for k, (hold, sink) in enumerate(zip(holds, sinks, strict=True)):
         if sink is None:
             continue
-        if not kept[k]:
+        before = None if cloned is None else cloned[k]
+        if not kept[k] and before is None:  # a copy keeps chunks that are not among the rows
             changes.append(Erase(hold))
             continue
         if sharding is not None:
             mine = slice(bounds[k], bounds[k + 1])
-            index = empty_entries(int(np.prod(counts[k], dtype=np.int64)))
+            index = (
+                empty_entries(int(np.prod(counts[k], dtype=np.int64))) if before is None else before.copy()
+            )
             index[rows.inner[mine]] = entries[mine]
             end = _lay_slots(layout, sink, index, ends[k]) if slots else ends[k]
             at_start = sharding.index_location == "start"

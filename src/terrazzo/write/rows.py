@@ -101,12 +101,12 @@ def rows_of(
     counts: Sequence[tuple[int, ...]],
     lying: Order,
     included: Array,
-    copies: bool = True,
+    copies: bool | Array = True,
 ) -> Rows:
     """The rows of the included objects of a window.
 
     olds: the entries of each shard as it is, None where nothing of it is needed. lying: how inner chunks lie
-    in a shard. copies: whether untouched chunks of the old shard come along.
+    in a shard. copies: whether untouched chunks of the old shard come along (of each).
     """
     origin = np.arange(len(window.cell))
     if not included.all():
@@ -129,6 +129,7 @@ def rows_of(
         rows = rows.ordered(np.argsort(number, kind="stable"))
         partial = ~window.whole[rows.origin]
     pieces = [rows]
+    copied = np.broadcast_to(copies, len(holds))
     bounds = np.searchsorted(rows.number, np.arange(len(holds) + 1))
     if any(entries is not None and included[k] for k, entries in enumerate(olds)):
         action = np.zeros(len(rows), np.int8)
@@ -146,7 +147,7 @@ def rows_of(
         action[at] = OVER_OLD
         source[at] = k
         places[at] = there[over]
-        if copies:
+        if copied[k]:
             pieces.append(_untouched(k, entries, touched))
     rows = Rows.together(pieces)
     if lying == "unordered":
