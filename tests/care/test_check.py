@@ -273,3 +273,8 @@ def test_every_kind_says_what_it_is(sharded: MemoryStore) -> None:
             "sentence": "'a/x' lies in a group and is not its document",
         }
     ]
+
+
+def test_the_report_says_that_chunks_were_not_decoded(sharded: MemoryStore) -> None:
+    assert "chunks were not decoded" in str(check(sharded))
+    assert "chunks were not decoded" not in str(check(sharded, verify_data=True))

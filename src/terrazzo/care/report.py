@@ -113,6 +113,7 @@ class Report:
         found = "nothing is wrong" if self.ok else f"{len(self.problems) + self.left_out} problems"
         return (
             f"{self.groups} groups, {self.arrays} arrays, {self.objects} objects, {self.chunks} chunks: {found}"
+            + ("" if self.verified else " (chunks were not decoded)")
             + ("" if self.complete else " (not everything was looked at)")
         )
 

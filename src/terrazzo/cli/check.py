@@ -47,6 +47,8 @@ def _print(report: Report) -> None:
     ]
     if report.verified:
         lines.append(f"{_count(report.decoded, 'chunk')} decoded")
+    else:
+        lines.append("chunks were not decoded (--verify-data does)")
     if not report.listed:
         lines.append("the store cannot list: foreign keys were not looked for")
     if not report.complete:

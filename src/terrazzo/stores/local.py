@@ -99,6 +99,9 @@ class LocalStore(Store):
     def __repr__(self) -> str:
         return f"LocalStore({self.root!r})"
 
+    def __str__(self) -> str:
+        return self.root
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LocalStore) and self.identity == other.identity
 

@@ -46,6 +46,9 @@ class WrapperStore(Store):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r})"
 
+    def __str__(self) -> str:
+        return str(self.store)
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, WrapperStore) and self.store == other.store
 
@@ -261,6 +264,9 @@ class PrefixStore(WrapperStore):
 
     def __repr__(self) -> str:
         return f"PrefixStore({self.store!r}, {self.prefix!r})"
+
+    def __str__(self) -> str:
+        return f"{self.store}/{self.prefix.rstrip('/')}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PrefixStore) and (self.store, self.prefix) == (other.store, other.prefix)

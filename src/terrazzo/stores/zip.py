@@ -90,6 +90,9 @@ class ZipStore(Store):
     def __repr__(self) -> str:
         return f"ZipStore({self.path!r}, {self.mode!r})"
 
+    def __str__(self) -> str:
+        return self.path
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self.writable:
             raise TypeError(

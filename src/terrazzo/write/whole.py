@@ -78,6 +78,11 @@ def write_shard(
         raise SelectionError(f"array {layout.path!r} has a grid of {grid} shards; there is none at {index}")
     outers = np.array([index], np.int64).reshape(1, len(index))
     count = layout.counts(outers)[0]
+    if not isinstance(chunks, Mapping):
+        raise TypeError(
+            f"array {layout.path!r}: the chunks of a shard are a mapping from the index of an inner chunk to its "
+            f"values, not a {type(chunks).__name__}; a whole shard's values are written by assignment, or with blocks"
+        )
     known = list(chunks)
     for inner in known:
         if len(inner) != len(count) or any(not 0 <= i < n for i, n in zip(inner, count, strict=True)):
