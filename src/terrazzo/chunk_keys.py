@@ -144,7 +144,7 @@ def chunk_keys_from_extension(extension: Extension, where: str = "") -> ChunkKey
     build = _builders.get(extension.name)
     try:
         if build is None:
-            known = ", ".join(sorted(_builders))
+            known = ", ".join(sorted(name for name in _builders if not name.startswith("terrazzo.")))
             _refuse([("chunk_key_encoding.name", f"{extension.name!r:.60} is not known; known: {known}")])
             raise AssertionError
         return build(extension.configuration or {}, "chunk_key_encoding.configuration")
