@@ -24,7 +24,7 @@ from terrazzo.gridding.template import make_template
 from terrazzo.gridding.worker import Job
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.wrappers import CountingStore
-from tests.gridding.cases import ATL06, HEIGHTS, DieOnce, configuration, healpix, objects, segments
+from tests.gridding.cases import ATL06, HEIGHTS, DieAlways, DieOnce, configuration, healpix, objects, segments
 
 pytest.importorskip("healpix_geo")
 pytest.importorskip("h5py")
@@ -114,6 +114,15 @@ def test_case_23_a_worker_is_killed(expected: dict[str, bytes], tmp_path: Path) 
     report = dispatched(config_of(workers=2), tmp_path / "store", "processes", before)
     assert (tmp_path / "died").exists() and report.retried >= 1 and not report.failures
     assert report.shards == 6 and objects(tmp_path / "store") == expected
+
+
+def test_a_shard_that_kills_every_worker_is_found_and_the_others_are_made(
+    expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    report = dispatched(config_of(workers=2, retries=1), tmp_path, "processes", DieAlways(16_160))
+    assert list(report.failures) == [16_160] and report.failures[16_160][0] == 2 and report.shards == 5
+    stored = objects(tmp_path)
+    assert stored == {key: value for key, value in expected.items() if "16160" not in key}
 
 
 def test_case_23_dask_and_a_worker_that_is_killed(expected: dict[str, bytes], tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ class _Flight:
     task: Task
     began: float
     reissued: bool = False
+    alone: bool = False
 
 
 def dispatch(
@@ -167,26 +168,33 @@ def dispatch(
     )
     tasks = iter(plan)
     again: deque[Task] = deque()
+    suspects: deque[Task] = (
+        deque()
+    )  # in flight when a process died: run one by one, so that the culprit is found
     tries: dict[int, int] = {}
     flights: dict[Future[Receipt], _Flight] = {}
     done: set[int] = set()  # only shards that were given to two workers
     columns = job.config.columns
     sent = _for(job, what.shares_process)
 
-    def launch(task: Task, reissued: bool = False) -> None:
+    def launch(task: Task, reissued: bool = False, alone: bool = False) -> None:
         part = source.part(task.shard, task.granules, columns)
         try:
             future = what.submit(make_shard, sent, task, part)
         except BrokenProcessPool:  # a worker died since the last look; its calls are seen to below
             what.restart()
             future = what.submit(make_shard, sent, task, part)
-        flights[future] = _Flight(task, time.monotonic(), reissued)
+        flights[future] = _Flight(task, time.monotonic(), reissued, alone)
 
     try:
         with follow(progress, len(plan), "shards") as step:
             while True:
-                for task in _next(again, tasks, what.window - len(flights)):
-                    launch(task)
+                if suspects:
+                    if not flights:
+                        launch(suspects.popleft(), alone=True)
+                else:
+                    for task in _next(again, tasks, what.window - len(flights)):
+                        launch(task)
                 if not flights:
                     break
                 ready, _ = wait(flights, timeout=_patience(execution.timeout), return_when=FIRST_COMPLETED)
@@ -208,15 +216,18 @@ def dispatch(
                         continue
                     if twins:
                         continue  # the other one may still come home
-                    tries[shard] = tries.get(shard, 0) + 1
                     if isinstance(error, BrokenProcessPool):
                         lost = [one.task for one in flights.values()]
                         flights.clear()
                         what.restart()
-                        again.extend(lost)
+                        if lost or not flight.alone:
+                            suspects.extend([flight.task, *lost])
+                            report.retried += 1
+                            continue
+                    tries[shard] = tries.get(shard, 0) + 1
                     if _passes(error) and tries[shard] <= execution.retries:
                         report.retried += 1
-                        again.append(flight.task)
+                        (suspects if flight.alone else again).append(flight.task)
                         continue
                     report.failures[shard] = (tries[shard], f"{type(error).__name__}: {error}")
                     step(1)
