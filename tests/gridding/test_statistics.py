@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terrazzo.gridding import Config, GridConfigError, SchemaError
+from terrazzo.gridding import Config, GridConfigError, SchemaError, json_schema
 from terrazzo.gridding.fields import fields_from
 from terrazzo.gridding.statistics import Points, digest_quantile, sort_by_cell, statistic_for
+from tests.gridding.cases import ATL06, PAGE_HEALPIX, PAGE_RECTILINEAR
 
 COLUMNS = ("h", "s", "t")
 
@@ -332,3 +333,12 @@ def test_what_is_wrong_elsewhere_is_said(changes: dict[str, Any], words: str) ->
     }
     with pytest.raises(GridConfigError, match=words):
         Config.from_dict({**base, **changes})
+
+
+def test_the_schema_has_the_keys_that_are_taken() -> None:
+    schema = json_schema()
+    assert schema["additionalProperties"] is False and schema["required"] == ["aggregation", "output"]
+    healpix, rectilinear = schema["properties"]["output"]["properties"]["grid"]["oneOf"]
+    for grid, keys in ((healpix, PAGE_HEALPIX), (rectilinear, PAGE_RECTILINEAR)):
+        assert set(keys) <= set(grid["properties"]) and set(grid["required"]) <= set(keys)
+    assert set(ATL06) <= set(schema["properties"]["data_source"]["properties"])

@@ -33,6 +33,7 @@ from terrazzo.gridding.plan import Plan, make_plan
 from terrazzo.gridding.reader import Cellwise, GridStore, open_grid
 from terrazzo.gridding.rectilinear import RectilinearGrid
 from terrazzo.gridding.run import Report, run
+from terrazzo.gridding.schema import json_schema
 
 __all__ = [
     "Cellwise",
@@ -52,6 +53,7 @@ __all__ = [
     "Report",
     "SchemaError",
     "ShardFailedError",
+    "json_schema",
     "load_config",
     "make_plan",
     "open_grid",

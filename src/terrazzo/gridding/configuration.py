@@ -24,11 +24,13 @@ from terrazzo.options import Durability
 
 __all__ = ["Config", "DataSource", "Execution", "Output", "grid_from", "load_config"]
 
-_HEALPIX = (
+SECTIONS = ("pipeline", "data_source", "aggregation", "output", "execution", "catalog", "worker")
+AGGREGATION = ("variables", "coordinates", "chunk_precompute", "handoff", "streaming")
+HEALPIX = (
     *("type", "parent_order", "child_order", "chunk_inner", "sharded", "ellipsoid", "coordinates"),
     *("indexing_scheme", "layout", "emit_cell_ids"),
 )
-_RECTILINEAR = (
+RECTILINEAR = (
     "type",
     "crs",
     "resolution",
@@ -39,17 +41,17 @@ _RECTILINEAR = (
     "ellipsoid",
     "coordinates",
 )
-_OUTPUT = ("grid", "store", "storage", "product_name", "store_layout", "consolidate_metadata", "pyramid")
-_STORAGE = ("inner_codecs", "index_location", "companion_chunks", "consolidated")
-_SOURCE = (
+OUTPUT = ("grid", "store", "storage", "product_name", "store_layout", "consolidate_metadata", "pyramid")
+STORAGE = ("inner_codecs", "index_location", "companion_chunks", "consolidated")
+SOURCE = (
     *("reader", "files", "groups", "coordinates", "variables", "quality_filter", "filters"),
     *("read_workers", "shard_workers", "granule_workers", "driver"),
 )
-_EXECUTION = (
+EXECUTION = (
     *("engine", "workers", "retries", "timeout", "receipts", "resume", "create_only", "memory", "address"),
     *("durability", "batch_points"),
 )
-_READERS = {
+READERS = {
     "hdf5": "hdf5",
     "h5coro": "hdf5",
     "csv": "csv",
@@ -130,7 +132,7 @@ class Config:
         """
         check_known(
             given,
-            ("pipeline", "data_source", "aggregation", "output", "execution", "catalog", "worker"),
+            SECTIONS,
             "",
             elsewhere={
                 "bounds": "choose points by filters, or files by data_source.files",
@@ -146,7 +148,7 @@ class Config:
         aggregation = mapping(given["aggregation"], "aggregation", SchemaError)
         check_known(
             aggregation,
-            ("variables", "coordinates", "chunk_precompute", "handoff", "streaming"),
+            AGGREGATION,
             "aggregation",
             SchemaError,
         )
@@ -225,7 +227,7 @@ def grid_from(given: Mapping[str, Any]) -> Grid:
     """The grid of `output.grid`."""
     kind = given.get("type")
     if kind == "healpix":
-        check_known(given, _HEALPIX, "output.grid")
+        check_known(given, HEALPIX, "output.grid")
         for key in ("parent_order", "child_order"):
             if given.get(key) is None:
                 raise GridConfigError(
@@ -245,7 +247,7 @@ def grid_from(given: Mapping[str, Any]) -> Grid:
             given.get("coordinates", "cell_ids" if emit else "none"),
         )
     if kind == "rectilinear":
-        check_known(given, _RECTILINEAR, "output.grid")
+        check_known(given, RECTILINEAR, "output.grid")
         check_keys(given)
         return RectilinearGrid(
             given["crs"],
@@ -261,7 +263,7 @@ def grid_from(given: Mapping[str, Any]) -> Grid:
 def _output(given: Mapping[str, Any], folder: Path) -> Output:
     check_known(
         given,
-        _OUTPUT,
+        OUTPUT,
         "output",
         elsewhere={
             "sweep": "output.pyramid makes coarser grids",
@@ -275,7 +277,7 @@ def _output(given: Mapping[str, Any], folder: Path) -> Output:
     if given.get("store_layout", "flat") != "flat":
         raise GridConfigError(f"output.store_layout is {given['store_layout']!r}; only flat is supported")
     storage = mapping(given.get("storage"), "output.storage")
-    check_known(storage, _STORAGE, "output.storage")
+    check_known(storage, STORAGE, "output.storage")
     store = given.get("store")
     if isinstance(store, str) and "://" not in store:
         store = str(folder / store)
@@ -295,7 +297,7 @@ def _output(given: Mapping[str, Any], folder: Path) -> Output:
 
 def _execution(given: object) -> Execution:
     keys = dict(mapping(given, "execution"))
-    check_known(keys, _EXECUTION, "execution")
+    check_known(keys, EXECUTION, "execution")
     default = Execution()
     receipts = keys.get("receipts", default.receipts)
     if isinstance(receipts, bool):
@@ -336,7 +338,7 @@ def _source(given: object, catalog: object, folder: Path) -> DataSource | None:
     keys = mapping(given, "data_source")
     check_known(
         keys,
-        _SOURCE,
+        SOURCE,
         "data_source",
         elsewhere={
             "index": "files are read whole",
@@ -345,7 +347,7 @@ def _source(given: object, catalog: object, folder: Path) -> DataSource | None:
             "credentials_provider": "give a reader of your own",
         },
     )
-    reader = _READERS[one_of(keys.get("reader", "hdf5"), tuple(_READERS), "data_source.reader")]
+    reader = READERS[one_of(keys.get("reader", "hdf5"), tuple(READERS), "data_source.reader")]
     coordinates = mapping(keys.get("coordinates"), "data_source.coordinates")
     check_known(coordinates, ("longitude", "latitude"), "data_source.coordinates")
     for name in ("longitude", "latitude"):

@@ -17,9 +17,9 @@ from terrazzo.gridding.checking import check_known, mapping, one_of
 from terrazzo.gridding.errors import SchemaError
 from terrazzo.gridding.statistics import Statistic, statistic_for
 
-__all__ = ["Field", "fields_from", "precomputed_from"]
+__all__ = ["FIELD_KEYS", "Field", "fields_from", "precomputed_from"]
 
-_KEYS = (
+FIELD_KEYS = (
     *("function", "expression", "source", "params", "dtype", "fill_value", "kind", "trailing_shape"),
     *("resolution", "attrs"),
 )
@@ -97,7 +97,7 @@ def _field(name: str, given: object, columns: Sequence[str] | None, where: str =
     how = mapping(
         {"function": given} if callable(given) or isinstance(given, str) else given, where, SchemaError
     )
-    check_known(how, _KEYS, where, SchemaError)
+    check_known(how, FIELD_KEYS, where, SchemaError)
     function, expression = how.get("function"), how.get("expression")
     if (function is None) == (expression is None):
         found = "both are given" if function is not None else "neither is given"
