@@ -440,7 +440,8 @@ fn threads_alive() -> usize {
     pool::threads_alive()
 }
 
-#[pymodule]
+// Not tested on interpreters without the lock: they take it again when this is imported.
+#[pymodule(gil_used = true)]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MISSING", MISSING)?;
     module.add("KernelFault", module.py().get_type::<KernelFault>())?;
