@@ -122,7 +122,11 @@ class DraftView(DialectView):
         changed = {**stored, "shape": document["shape"], "attributes": attributes}
         counts = self._counts(path)
         if counts is not None and not stored.get("storage_transformers"):  # mends what a resize lost
-            lost = {"extension": SHARDING, "type": "indexed", "configuration": {"chunks_per_shard": list(counts)}}
+            lost = {
+                "extension": SHARDING,
+                "type": "indexed",
+                "configuration": {"chunks_per_shard": list(counts)},
+            }
             changed["storage_transformers"] = [lost]
         if filters is not None and "filters" not in attributes:
             changed["attributes"] = {**attributes, "filters": filters}
