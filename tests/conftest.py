@@ -11,5 +11,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("search", parent=settings.get_profile("suite"), max_examples=2000, derandomize=False)
+settings.register_profile(
+    "search", parent=settings.get_profile("suite"), max_examples=2000, derandomize=False
+)
 settings.load_profile("suite")

@@ -49,7 +49,17 @@ ROOMS: dict[str, set[str]] = {
     "writer": {"write", "index", "strategy", "layout", "indexing", "stores"},
     "arrays": {
         *("writer", "inventory", "write", "read", "index", "strategy", "layout", "indexing", "transformers"),
-        *("chunk_grid", "chunk_keys", "shapes", "codecs", "metadata", "stores", "drawing", "config", "dialects"),
+        *(
+            "chunk_grid",
+            "chunk_keys",
+            "shapes",
+            "codecs",
+            "metadata",
+            "stores",
+            "drawing",
+            "config",
+            "dialects",
+        ),
     },
     "groups": {
         *("arrays", "layout", "strategy", "metadata", "transformers", "stores"),
@@ -69,7 +79,14 @@ ROOMS["__init__"] = set(ROOMS)
 ROOMS["__main__"] = {"cli"}
 
 #: the only files that know the native door
-DOOR = {"codecs/native.py", "layout.py", "read/cached.py", "read/decode.py", "write/encoding.py", "stores/local.py"}
+DOOR = {
+    "codecs/native.py",
+    "layout.py",
+    "read/cached.py",
+    "read/decode.py",
+    "write/encoding.py",
+    "stores/local.py",
+}
 
 #: words that name nothing
 EMPTY_NAMES = {"util", "utils", "common", "manager", "info", "data", "helpers", "misc"}

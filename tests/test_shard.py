@@ -78,7 +78,9 @@ def test_the_message_names_coordinates_and_counts() -> None:
     table = empty_entries(6)
     table[4] = (7, EMPTY)
     table[5] = (0, 1000)
-    with pytest.raises(ShardError, match=r"inner chunk \(1, 1\).*offset 7, nbytes 2\^64-1.*1 more entries of 6"):
+    with pytest.raises(
+        ShardError, match=r"inner chunk \(1, 1\).*offset 7, nbytes 2\^64-1.*1 more entries of 6"
+    ):
         check_entries(table, 100, (4, 100), True, "shard", (2, 3))
     with pytest.raises(ShardError, match=r"inner chunk \(\)"):
         check_entries(table[4:5], 100, (80, 100), True, "shard", ())
@@ -95,7 +97,9 @@ spans = st.tuples(st.integers(0, 30), st.integers(0, 10))
 
 @settings(max_examples=80)
 @given(st.lists(spans, max_size=7), st.integers(0, 12), st.booleans())
-def test_dead_ranges_and_overlaps_by_counting_bytes(pairs: list[tuple[int, int]], gap: int, at_start: bool) -> None:
+def test_dead_ranges_and_overlaps_by_counting_bytes(
+    pairs: list[tuple[int, int]], gap: int, at_start: bool
+) -> None:
     index_nbytes = 6
     if at_start:
         pairs = [(offset + index_nbytes, nbytes) for offset, nbytes in pairs]

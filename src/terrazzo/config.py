@@ -75,7 +75,11 @@ class Config:
     def get(self, name: str, default: Any = _NOTHING) -> Any:
         """The value of one setting; `default`, or KeyError without one, where there is none of that name.
 
-        >>> terrazzo.config.get("durability"), terrazzo.config.get("array.order"), terrazzo.config.get("mine", 3)
+        >>> (
+        ...     terrazzo.config.get("durability"),
+        ...     terrazzo.config.get("array.order"),
+        ...     terrazzo.config.get("mine", 3),
+        ... )
         ('fsync', 'C', 3)
         """
         now = self._now()

@@ -17,7 +17,16 @@ import numpy as np
 
 from terrazzo.errors import ShardError
 
-__all__ = ["EMPTY", "Entries", "check_entries", "dead_ranges", "empty_entries", "index_range", "order", "overlaps"]
+__all__ = [
+    "EMPTY",
+    "Entries",
+    "check_entries",
+    "dead_ranges",
+    "empty_entries",
+    "index_range",
+    "order",
+    "overlaps",
+]
 
 #: both fields of an entry whose inner chunk is not stored
 EMPTY = 2**64 - 1
@@ -79,12 +88,12 @@ def check_entries(
     elif void[first]:
         fault = "a stored chunk has at least one byte (`strict=False` leaves the verdict to its codecs)"
     else:
-        fault = (
-            f"lies in the index, which takes the bytes {index_span[0]} to {index_span[1]} (`strict=False` reads it)"
-        )
+        fault = f"lies in the index, which takes the bytes {index_span[0]} to {index_span[1]} (`strict=False` reads it)"
     several = int(np.count_nonzero(bad))
     more = f"; {several - 1} more entries of {len(entries)} are wrong" if several > 1 else ""
-    raise ShardError(f"{where}: the index entry of {_chunk(first, count)} cannot be right: {found}: {fault}{more}")
+    raise ShardError(
+        f"{where}: the index entry of {_chunk(first, count)} cannot be right: {found}: {fault}{more}"
+    )
 
 
 def dead_ranges(entries: Entries, shard_nbytes: int, index_span: tuple[int, int]) -> Numbers:

@@ -12,7 +12,19 @@ from terrazzo.codecs import Chain, ChunkSpec, codec_from
 from terrazzo.codecs.codec import ArrayArrayCodec, ArrayBytesCodec, BytesBytesCodec, Context
 from terrazzo.metadata import resolve_data_type
 
-DTYPES = ["bool", "int8", "uint8", "int16", "uint32", "int64", "uint64", "float16", "float32", "float64", "complex64"]
+DTYPES = [
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+]
 
 
 def spec_of(dtype: Any, shape: Sequence[int] = (4, 6), fill: Any = None) -> ChunkSpec:

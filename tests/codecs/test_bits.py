@@ -61,7 +61,9 @@ def test_round_trips(dtype: str, padding: str, shape: tuple[int, ...]) -> None:
     assert same(chain.decode(encoded), value)
 
 
-@given(st.integers(0, 15), st.integers(0, 15), st.lists(st.integers(-(2**15), 2**15 - 1), min_size=5, max_size=5))
+@given(
+    st.integers(0, 15), st.integers(0, 15), st.lists(st.integers(-(2**15), 2**15 - 1), min_size=5, max_size=5)
+)
 def test_bits_outside_fall_away(one: int, other: int, numbers: list[int]) -> None:
     first, last = min(one, other), max(one, other)
     chain = build([PackBits(first_bit=first, last_bit=last)], spec_of("int16", (5,)))
@@ -103,7 +105,9 @@ def test_packbits_hostile_lengths(encoded: bytes) -> None:
         build([PackBits()], spec_of("bool", (10,))).decode(encoded)
     with pytest.raises(CodecError, match="packbits"):
         build([PackBits("first_byte"), "gzip"], spec_of("bool", (40,))).decode(
-            build(["bytes", "gzip"], spec_of("uint8", (len(encoded),))).encode(np.frombuffer(encoded, np.uint8))
+            build(["bytes", "gzip"], spec_of("uint8", (len(encoded),))).encode(
+                np.frombuffer(encoded, np.uint8)
+            )
         )
 
 
@@ -147,7 +151,9 @@ def test_bitround_integers_by_hand() -> None:
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4), st.integers(1, 40))
 def test_bitround_integers_against_exact_arithmetic(numbers: list[int], keepbits: int) -> None:
-    for number, found in zip(numbers, rounded("uint32", keepbits, np.array(numbers, np.uint32)).tolist(), strict=True):
+    for number, found in zip(
+        numbers, rounded("uint32", keepbits, np.array(numbers, np.uint32)).tolist(), strict=True
+    ):
         dropped = max(number.bit_length() - keepbits, 0)
         quantum = 1 << dropped
         nearest = quantum * round(number / quantum) if dropped else number  # half to even, exact in 32 bits

@@ -56,7 +56,11 @@ def test_out_of_range() -> None:
     values = [128.0, -129.0, 300.0, 127.4, 1e30, -1e30]
     assert cast(values, "float64", "int8", out_of_range="clamp").tolist() == [127, -128, 127, 127, 127, -128]
     assert cast([128.0, -129.0, 300.0], "float64", "int8", out_of_range="wrap").tolist() == [-128, 127, 44]
-    assert cast([32768, 32769, -32769], "int64", "int16", out_of_range="wrap").tolist() == [-32768, -32767, 32767]
+    assert cast([32768, 32769, -32769], "int64", "int16", out_of_range="wrap").tolist() == [
+        -32768,
+        -32767,
+        32767,
+    ]
     assert cast([-1, 256, 2**40 + 5], "int64", "uint8", out_of_range="wrap").tolist() == [255, 0, 5]
     assert cast([2**64 - 1, 2**63], "uint64", "int64", out_of_range="wrap").tolist() == [-1, -(2**63)]
     assert cast([-1.0, 2.0**64, 2.0**70 + 2.0**20], "float64", "uint64", out_of_range="wrap").tolist() == [
@@ -180,13 +184,19 @@ NARROW = ["float16", "bfloat16", "float8_e4m3", "float8_e5m2fnuz", "float6_e3m2f
 @given(
     st.sampled_from(NARROW),
     st.sampled_from(ROUNDINGS),
-    st.lists(st.one_of(st.floats(-300, 300), st.floats(allow_nan=False, allow_infinity=False)), min_size=3, max_size=3),
+    st.lists(
+        st.one_of(st.floats(-300, 300), st.floats(allow_nan=False, allow_infinity=False)),
+        min_size=3,
+        max_size=3,
+    ),
 )
 def test_narrow_floats_against_fractions(after: str, rounding: str, values: list[float]) -> None:
     check(np.array(values), "float64", after, rounding)
 
 
-@given(st.sampled_from(NARROW), st.sampled_from(ROUNDINGS), st.integers(0, 2**16), st.sampled_from([-1, 0, 1]))
+@given(
+    st.sampled_from(NARROW), st.sampled_from(ROUNDINGS), st.integers(0, 2**16), st.sampled_from([-1, 0, 1])
+)
 def test_midpoints_against_fractions(after: str, rounding: str, place: int, side: int) -> None:
     grid = grid_of(after)
     place %= len(grid) - 1
@@ -238,7 +248,9 @@ def test_integers_to_wide_floats(rounding: str, number: int, after: str) -> None
     assert Fraction(float(found[0])) == exact_round(Fraction(number), digits, -1074, rounding)
 
 
-@pytest.mark.parametrize("before", ["int8", "uint8", "int4", "uint2", "float16", "float8_e4m3", "int32", "uint64"])
+@pytest.mark.parametrize(
+    "before", ["int8", "uint8", "int4", "uint2", "float16", "float8_e4m3", "int32", "uint64"]
+)
 @pytest.mark.parametrize("after", ["int16", "int64", "float32", "float64"])
 def test_wider_types_hold_narrower_ones(before: str, after: str) -> None:
     spec = spec_of(before, (5,))
@@ -294,7 +306,12 @@ def test_the_registrys_example_of_numpys_manners() -> None:
 
 
 def test_the_fill_value_must_survive() -> None:
-    for fill, rules in (("NaN", {}), (0.5, {}), (300.0, {"out_of_range": "clamp"}), (-1.0, {"out_of_range": "wrap"})):
+    for fill, rules in (
+        ("NaN", {}),
+        (0.5, {}),
+        (300.0, {"out_of_range": "clamp"}),
+        (-1.0, {"out_of_range": "wrap"}),
+    ):
         with pytest.raises(MetadataError, match=r"codecs\[0\]: the fill value"):
             build([CastValue("uint8", **rules), "bytes"], spec_of("float64", fill=fill))
     build([CastValue("float16"), "bytes"], spec_of("float32", fill="NaN"))
@@ -323,7 +340,10 @@ REFUSED = [
     ({"data_type": "int8", "x": 1}, r"configuration\.x: is not a member"),
     ({"data_type": "int8", "scalar_map": []}, r"configuration\.scalar_map: found"),
     ({"data_type": "int8", "scalar_map": {"both": []}}, r"configuration\.scalar_map\.both: is not a member"),
-    ({"data_type": "int8", "scalar_map": {"encode": [[1]]}}, r"configuration\.scalar_map\.encode\[0\]: found"),
+    (
+        {"data_type": "int8", "scalar_map": {"encode": [[1]]}},
+        r"configuration\.scalar_map\.encode\[0\]: found",
+    ),
 ]
 
 
@@ -335,5 +355,7 @@ def test_configurations_that_are_refused(configuration: dict[str, Any], fault: s
 
 def test_scalars_that_are_no_fill_values() -> None:
     codec = CastValue("uint8", scalar_map={"encode": [[1.5, 256]]})
-    with pytest.raises(MetadataError, match=r"codecs\[0\]\.configuration\.scalar_map\.encode\[0\]\[1\]: found 256"):
+    with pytest.raises(
+        MetadataError, match=r"codecs\[0\]\.configuration\.scalar_map\.encode\[0\]\[1\]: found 256"
+    ):
         build([codec, "bytes"], spec_of("float64"))

@@ -130,7 +130,10 @@ WRONG_ORDER = {
     "nothing": ([], "codecs: no codec makes bytes of the array"),
     "no serializer": (["transpose"], "codecs: no codec makes bytes"),
     "two serializers": (["bytes", "bytes"], r"codecs\[1\]: bytes makes bytes of an array, but so does bytes"),
-    "array codec late": (["bytes", "transpose"], r"codecs\[1\]: transpose takes an array, but bytes before it"),
+    "array codec late": (
+        ["bytes", "transpose"],
+        r"codecs\[1\]: transpose takes an array, but bytes before it",
+    ),
     "bytes codec early": (["gzip", "bytes"], r"codecs\[0\]: gzip takes bytes, but no codec before it"),
 }
 
@@ -143,7 +146,9 @@ def test_the_order_of_kinds(codecs: list[str], fault: str) -> None:
 
 
 def test_errors_carry_the_path() -> None:
-    with pytest.raises(UnknownCodecError, match=r"^a/zarr\.json: codecs\[1\]: found the codec .zstdd.*near it: zstd"):
+    with pytest.raises(
+        UnknownCodecError, match=r"^a/zarr\.json: codecs\[1\]: found the codec .zstdd.*near it: zstd"
+    ):
         build(["bytes", {"name": "zstdd"}], spec_of("u1"), path="a/zarr.json: codecs")
 
 

@@ -27,7 +27,9 @@ RECORD = np.dtype([("a", "i2"), ("b", "f8"), ("c", "u1")])
 
 
 @pytest.mark.parametrize("endian", ["little", "big"])
-@pytest.mark.parametrize("dtype", [*DTYPES, "complex128", "datetime64[ms]", "S5", "U3", RECORD, "V3"], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [*DTYPES, "complex128", "datetime64[ms]", "S5", "U3", RECORD, "V3"], ids=str
+)
 def test_bytes_are_numpys(dtype: Any, endian: str) -> None:
     spec = spec_of(dtype, (3, 2))
     value = noise(spec)
@@ -167,7 +169,9 @@ def test_constructors_refuse_as_documents_do() -> None:
 
 
 def test_a_transpose_of_another_rank() -> None:
-    with pytest.raises(MetadataError, match=r"codecs\[0\]\.configuration\.order: found \[1, 0\].*3 dimensions"):
+    with pytest.raises(
+        MetadataError, match=r"codecs\[0\]\.configuration\.order: found \[1, 0\].*3 dimensions"
+    ):
         build([TransposeCodec((1, 0)), "bytes"], spec_of("u1", (2, 2, 2)))
 
 
@@ -260,7 +264,10 @@ def test_blosc_takes_what_is_not_stated_from_the_data_type() -> None:
 
 
 def test_a_document_states_the_typesize() -> None:
-    document = {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}}
+    document = {
+        "name": "blosc",
+        "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
+    }
     with pytest.raises(MetadataError, match=r"codecs\[1\]\.configuration\.typesize: is missing"):
         build(["bytes", document], spec_of("int32"))
     with pytest.warns(TerrazzoWarning, match="typesize"):

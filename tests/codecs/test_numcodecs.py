@@ -132,7 +132,9 @@ def test_filters(identity: str, configuration: dict[str, Any], dtype: str) -> No
     document = {"name": f"numcodecs.{identity}", "configuration": configuration}
     chain = build([document, "bytes"], spec)
     assert chain.codecs[0].to_dict() == (document if configuration else {"name": document["name"]})
-    complete = {name: one.replace(">", "<") if isinstance(one, str) else one for name, one in configuration.items()}
+    complete = {
+        name: one.replace(">", "<") if isinstance(one, str) else one for name, one in configuration.items()
+    }
     own = spec.data_type.numpy.str
     if identity == "astype":
         complete = {"encode_dtype": own, "decode_dtype": own, **complete}
@@ -171,7 +173,9 @@ def test_pcodec() -> None:
         build([{"name": "numcodecs.pcodec"}], spec_of("bool"))
 
 
-@pytest.mark.parametrize("identity", ["pickle", "json2", "msgpack2", "vlen-array", "categorize", "base64", "nothing"])
+@pytest.mark.parametrize(
+    "identity", ["pickle", "json2", "msgpack2", "vlen-array", "categorize", "base64", "nothing"]
+)
 def test_names_that_are_refused(identity: str) -> None:
     with pytest.raises(UnknownCodecError, match=rf"codecs\[0\]: found the codec \"numcodecs\.{identity}\""):
         codec_from({"name": f"numcodecs.{identity}"}, "codecs[0]")
@@ -206,8 +210,12 @@ def test_chunks_that_are_refused() -> None:
     for identity, dtype in (("packbits", "uint8"), ("delta", "S3"), ("bitround", "bool")):
         configuration = {"keepbits": 1} if identity == "bitround" else {}
         with pytest.raises(MetadataError, match=r"codecs\[0\]"):
-            build([{"name": f"numcodecs.{identity}", "configuration": configuration}, "bytes"], spec_of(dtype))
-    with pytest.raises(MetadataError, match=r"configuration\.dtype: found int64, the chunk has elements of int32"):
+            build(
+                [{"name": f"numcodecs.{identity}", "configuration": configuration}, "bytes"], spec_of(dtype)
+            )
+    with pytest.raises(
+        MetadataError, match=r"configuration\.dtype: found int64, the chunk has elements of int32"
+    ):
         build([{"name": "numcodecs.delta", "configuration": {"dtype": "<i8"}}, "bytes"], spec_of("int32"))
 
 
@@ -258,4 +266,6 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_names_are_known() -> None:
-    assert {"numcodecs.zlib", "numcodecs.delta", "numcodecs.bitround", "numcodecs.pcodec"} <= set(known_codecs())
+    assert {"numcodecs.zlib", "numcodecs.delta", "numcodecs.bitround", "numcodecs.pcodec"} <= set(
+        known_codecs()
+    )

@@ -126,7 +126,9 @@ def test_objects_of_other_libraries() -> None:
     assert codec_from(Theirs("transpose", order=(1, 0))) == TransposeCodec((1, 0))
     assert codec_from(Theirs("bytes", endian=Endian.big)) == BytesCodec("big")
     assert BytesCodec(Endian.big) == BytesCodec("big")  # type: ignore[arg-type]
-    sharding = ShardingCodec(chunk_shape=(2,), codecs=[Theirs("bytes", endian="little"), Theirs("gzip", level=1)])
+    sharding = ShardingCodec(
+        chunk_shape=(2,), codecs=[Theirs("bytes", endian="little"), Theirs("gzip", level=1)]
+    )
     assert sharding.codecs == (BytesCodec("little"), GzipCodec(1))
     assert codec_from(Theirs("sharding_indexed", **sharding.configuration())) == sharding
 
@@ -148,9 +150,14 @@ def test_every_codec_writes_what_it_reads() -> None:
 
 def test_zarr_pythons_keywords() -> None:
     assert ZstdCodec(level=0, checksum=False) == ZstdCodec()
-    assert BloscCodec(cname="zstd", clevel=5, shuffle="bitshuffle", typesize=None, blocksize=0).shuffle == "bitshuffle"
+    assert (
+        BloscCodec(cname="zstd", clevel=5, shuffle="bitshuffle", typesize=None, blocksize=0).shuffle
+        == "bitshuffle"
+    )
     assert BytesCodec(endian="little") == BytesCodec()
-    assert ShardingCodec(chunk_shape=(1,), codecs=[BytesCodec()], index_codecs=["bytes"], index_location="start")
+    assert ShardingCodec(
+        chunk_shape=(1,), codecs=[BytesCodec()], index_codecs=["bytes"], index_location="start"
+    )
     assert TransposeCodec(order=(0,)).order == (0,)
 
 

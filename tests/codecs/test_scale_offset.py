@@ -160,7 +160,7 @@ def test_reshape(before: tuple[int, ...], shape: list[Any], after: tuple[int, ..
         ([-1, -1], "-1 may be there once"),
         ([0], r"shape\[0\]: found 0"),
         ([-2], r"shape\[0\]: found -2"),
-        ("x", "found \"x\""),
+        ("x", 'found "x"'),
         ([[1], [0]], "must increase"),
         ([[1, 0], 2], "must increase"),
         ([[0, 0]], "must increase"),
@@ -174,7 +174,9 @@ def test_reshape(before: tuple[int, ...], shape: list[Any], after: tuple[int, ..
 )
 def test_reshape_refusals(shape: Any, fault: str) -> None:
     document = {"name": "reshape", "configuration": {"shape": shape}}
-    with pytest.raises(MetadataError, match=rf"codecs\[0\]\.configuration\.shape.*{fault.split(': ', 1)[-1]}"):
+    with pytest.raises(
+        MetadataError, match=rf"codecs\[0\]\.configuration\.shape.*{fault.split(': ', 1)[-1]}"
+    ):
         build([document, "bytes"], spec_of("u1", (4, 6)))
 
 
@@ -239,7 +241,10 @@ def test_conditional_hostile_bytes() -> None:
         ({}, r"codecs: is missing"),
         ({"codecs": [{"name": "bytes"}]}, r"codecs\[0\]: bytes is not a codec from bytes to bytes"),
         ({"codecs": "gzip"}, r"codecs: found \"gzip\""),
-        ({"codecs": [{"name": "gzip", "configuration": {"level": 10}}]}, r"codecs\[0\]\.configuration\.level"),
+        (
+            {"codecs": [{"name": "gzip", "configuration": {"level": 10}}]},
+            r"codecs\[0\]\.configuration\.level",
+        ),
         ({"codecs": [], "header_bits": 4}, r"header_bits: found 4, must be a multiple of 8"),
         ({"codecs": [{"name": "crc32c"}] * 9, "header_bits": 8}, r"header_bits: found 8.*at least 9"),
         ({"codecs": [], "apply": "always"}, r"apply: is not a member"),

@@ -111,7 +111,9 @@ def test_whole_shards(
         if there:
             row, column = divmod(number, count[1])
             # few significant bits, so that bitround keeps them
-            value[2 * row : 2 * row + 2, 4 * column : 4 * column + 4] = np.arange(8).reshape(2, 4) % 5 + number % 2
+            value[2 * row : 2 * row + 2, 4 * column : 4 * column + 4] = (
+                np.arange(8).reshape(2, 4) % 5 + number % 2
+            )
     chain = build([ShardingCodec((2, 4), inner, index, location)], spec)
     encoded = chain.encode(value)
     assert same(chain.decode(encoded), value)
@@ -135,7 +137,9 @@ def test_native_and_python_shards_are_the_same_bytes() -> None:
     value[:4, :2] = 0
     native = build([ShardingCodec((4, 2), ["bytes", "crc32c"])], spec)
     python = build([ShardingCodec((4, 2), ["bytes", "numcodecs.crc32c"])], spec)
-    indirect = build([ShardingCodec((4, 2), ["bytes", {"name": "numcodecs.crc32c", "configuration": {}}])], spec)
+    indirect = build(
+        [ShardingCodec((4, 2), ["bytes", {"name": "numcodecs.crc32c", "configuration": {}}])], spec
+    )
     assert native.sharding is not None
     assert native.sharding.inner_chain.native is not None
     assert native.encode(value) == python.encode(value) == indirect.encode(value)
@@ -154,13 +158,17 @@ def test_behind_array_codecs_and_before_a_compressor() -> None:
     assert chain.native is None
     assert same(chain.decode(chain.encode(value)), value)
     shard = build([ShardingCodec((3, 2), ["bytes", "crc32c"])], spec_of("int16", (6, 4)))
-    assert bytes(GzipCodec(1).decode(chain.encode(value), 1 << 16)) == shard.encode(np.ascontiguousarray(value.T))
+    assert bytes(GzipCodec(1).decode(chain.encode(value), 1 << 16)) == shard.encode(
+        np.ascontiguousarray(value.T)
+    )
 
 
 def test_the_inner_shape_divides_what_the_codec_receives() -> None:
     spec = spec_of("u1", (4, 6))
     build([TransposeCodec((1, 0)), ShardingCodec((3, 2), PLAIN)], spec)
-    with pytest.raises(MetadataError, match=r"codecs\[1\]\.configuration\.chunk_shape: found \[4, 3\].*\[6, 4\]"):
+    with pytest.raises(
+        MetadataError, match=r"codecs\[1\]\.configuration\.chunk_shape: found \[4, 3\].*\[6, 4\]"
+    ):
         build([TransposeCodec((1, 0)), ShardingCodec((4, 3), PLAIN)], spec)
     with pytest.raises(MetadataError, match=r"found 1 extents, the shard has 2"):
         build([ShardingCodec((4,), PLAIN)], spec)
@@ -233,7 +241,9 @@ def test_as_documents_have_it() -> None:
         },
     }
     assert codec_from(document) == codec
-    configuration = build([ShardingCodec((2, 3), ["bytes", "blosc"])], spec_of("uint8")).codecs[0].configuration()
+    configuration = (
+        build([ShardingCodec((2, 3), ["bytes", "blosc"])], spec_of("uint8")).codecs[0].configuration()
+    )
     assert configuration["codecs"][0] == {"name": "bytes"}
     assert configuration["codecs"][1]["configuration"]["typesize"] == 1
 
@@ -241,11 +251,27 @@ def test_as_documents_have_it() -> None:
 # two inner chunks of two bytes in front of the index
 BODY = b"\x01\x02\x03\x04"
 CORRUPT: dict[str, tuple[bytes, type[Exception], str]] = {
-    "offset empty alone": (BODY + index_of((EMPTY, 0), (2, 2)), ShardError, r"inner chunk \(0,\).*only one of the two"),
-    "nbytes empty alone": (BODY + index_of((0, 2), (0, EMPTY)), ShardError, r"inner chunk \(1,\).*only one of the two"),
+    "offset empty alone": (
+        BODY + index_of((EMPTY, 0), (2, 2)),
+        ShardError,
+        r"inner chunk \(0,\).*only one of the two",
+    ),
+    "nbytes empty alone": (
+        BODY + index_of((0, 2), (0, EMPTY)),
+        ShardError,
+        r"inner chunk \(1,\).*only one of the two",
+    ),
     "sum wraps": (BODY + index_of((EMPTY - 1, 4), (2, 2)), ShardError, "past the end"),
-    "past the end": (BODY + index_of((0, 2), (39, 2)), ShardError, "past the end of the shard, which has 40 bytes"),
-    "in the index": (BODY + index_of((0, 2), (3, 2)), ShardError, "lies in the index, which takes the bytes 4 to 40"),
+    "past the end": (
+        BODY + index_of((0, 2), (39, 2)),
+        ShardError,
+        "past the end of the shard, which has 40 bytes",
+    ),
+    "in the index": (
+        BODY + index_of((0, 2), (3, 2)),
+        ShardError,
+        "lies in the index, which takes the bytes 4 to 40",
+    ),
     "no bytes": (BODY + index_of((0, 2), (2, 0)), ShardError, "at least one byte"),
     "too long": (BODY + index_of((0, 3), (2, 2)), CodecError, r"inner chunk \(0,\)"),
     "too short": (BODY + index_of((0, 2), (2, 1)), CodecError, r"inner chunk \(1,\)"),
@@ -278,7 +304,9 @@ def test_damage_inside_an_inner_shard_is_found() -> None:
     encoded = bytearray(chain.encode(np.arange(1, 9, dtype=np.uint8)))
     assert same(chain.decode(encoded), np.arange(1, 9, dtype=np.uint8))
     encoded[1] ^= 1
-    with pytest.raises(ChecksumError, match=r"inner chunk \(0,\): sharding_indexed: inner chunk \(0,\): .*crc32c"):
+    with pytest.raises(
+        ChecksumError, match=r"inner chunk \(0,\): sharding_indexed: inner chunk \(0,\): .*crc32c"
+    ):
         chain.decode(encoded)
 
 

@@ -36,7 +36,10 @@ def test_bytes_by_hand() -> None:
     assert chain.decode(expected).tolist() == value.tolist()
 
 
-@given(st.lists(st.text(max_size=12), min_size=6, max_size=6), st.sampled_from([["zstd"], ["gzip:1", "crc32c"], []]))
+@given(
+    st.lists(st.text(max_size=12), min_size=6, max_size=6),
+    st.sampled_from([["zstd"], ["gzip:1", "crc32c"], []]),
+)
 def test_text_round_trips(texts: list[str], compressors: list[str]) -> None:
     chain = build(["vlen-utf8", *compressors], spec_of("string", (2, 3)))
     value = np.array(texts, np.dtypes.StringDType()).reshape(2, 3)
@@ -102,7 +105,9 @@ def test_elements_that_are_no_bytes() -> None:
         chain.encode(np.array([b"a", "b"], object))
 
 
-@pytest.mark.parametrize("codec, dtype", [("vlen-utf8", "int32"), ("vlen-bytes", "string"), ("vlen-utf8", "S3")])
+@pytest.mark.parametrize(
+    "codec, dtype", [("vlen-utf8", "int32"), ("vlen-bytes", "string"), ("vlen-utf8", "S3")]
+)
 def test_data_types_that_are_refused(codec: str, dtype: str) -> None:
     with pytest.raises(MetadataError, match=rf"codecs\[0\]: {codec} encodes the data type"):
         build([codec], spec_of(dtype))

@@ -22,7 +22,9 @@ def check_fields(fields: str | Sequence[str] | None, dtype: np.dtype[Any]) -> No
     """Refuse names that are not fields of the array's type."""
     for name in (fields,) if isinstance(fields, str) else fields or ():
         if dtype.names is None:
-            raise SelectionError(f"found the field name {name!r}; the array holds {dtype}, which has no fields")
+            raise SelectionError(
+                f"found the field name {name!r}; the array holds {dtype}, which has no fields"
+            )
         if name not in dtype.names:
             raise SelectionError(f"there is no field {name!r}; there are {', '.join(map(repr, dtype.names))}")
 

@@ -49,7 +49,10 @@ class BitRound(ArrayArrayCodec):
         element = element_of(spec.data_type)
         mantissa = _mantissa(spec.data_type)
         if element is None or element.bits < 8 or (element.kind == "float" and mantissa is None):
-            refuse(context.path, f"bitround cannot round {spec.data_type}; it rounds integers, and floats of 16 bits")
+            refuse(
+                context.path,
+                f"bitround cannot round {spec.data_type}; it rounds integers, and floats of 16 bits",
+            )
         if mantissa is not None and self.keepbits > mantissa:
             at = join(join(context.path, "configuration"), "keepbits")
             refuse(at, f"found {self.keepbits}, the mantissa of {spec.data_type} has {mantissa}")

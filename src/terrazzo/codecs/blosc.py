@@ -45,7 +45,9 @@ class BloscCodec(NativeCodec):
         object.__setattr__(self, "clevel", integer(self.clevel, "clevel", 0, 9))
         if shuffle is not None:
             if isinstance(shuffle, int) and not isinstance(shuffle, bool) and 0 <= shuffle <= 2:
-                sentence = f"found {shuffle}, which is the form of Zarr v2; must be {describe(SHUFFLES[shuffle])}"
+                sentence = (
+                    f"found {shuffle}, which is the form of Zarr v2; must be {describe(SHUFFLES[shuffle])}"
+                )
                 refuse("shuffle", sentence)
             object.__setattr__(self, "shuffle", choice(shuffle, "shuffle", SHUFFLES))
         if self.typesize is not None:
@@ -54,7 +56,9 @@ class BloscCodec(NativeCodec):
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any], path: str) -> Self:
-        codec = from_members(cls, configuration, path, ("cname", "clevel", "shuffle", "blocksize"), ("typesize",))
+        codec = from_members(
+            cls, configuration, path, ("cname", "clevel", "shuffle", "blocksize"), ("typesize",)
+        )
         return replace(codec, stated=True)
 
     def configuration(self) -> dict[str, Any]:

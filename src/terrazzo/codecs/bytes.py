@@ -49,7 +49,10 @@ class BytesCodec(ArrayBytesCodec):
     def resolve(self, spec: ChunkSpec, context: Context) -> BytesCodec:
         data_type = spec.data_type
         if data_type.itemsize is None:
-            refuse(context.path, f"bytes cannot encode {data_type}, whose elements differ in size; use a vlen codec")
+            refuse(
+                context.path,
+                f"bytes cannot encode {data_type}, whose elements differ in size; use a vlen codec",
+            )
         endian = self.endian if data_type.needs_endian else None
         if endian is None and data_type.needs_endian:
             endian = data_type.implied_endian
@@ -74,7 +77,9 @@ class BytesCodec(ArrayBytesCodec):
         dtype = spec.data_type.numpy
         elements = np.frombuffer(encoded, np.uint8)
         if elements.nbytes != spec.nbytes:
-            raise CodecError(f"found {elements.nbytes} bytes, a chunk of shape {spec.shape} has {spec.nbytes}")
+            raise CodecError(
+                f"found {elements.nbytes} bytes, a chunk of shape {spec.shape} has {spec.nbytes}"
+            )
         if spec.data_type.check == "bool":
             if self.strict and elements.size and elements.max() > 1:
                 first = int(np.argmax(elements > 1))

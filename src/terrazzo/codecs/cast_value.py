@@ -64,7 +64,9 @@ class CastValue(ArrayArrayCodec):
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any], path: str) -> Self:
-        return from_members(cls, configuration, path, ("data_type",), ("rounding", "out_of_range", "scalar_map"))
+        return from_members(
+            cls, configuration, path, ("data_type",), ("rounding", "out_of_range", "scalar_map")
+        )
 
     def configuration(self) -> dict[str, Any]:
         members: dict[str, Any] = {"data_type": self.data_type.to_json(), "rounding": self.rounding}
@@ -89,7 +91,10 @@ class CastValue(ArrayArrayCodec):
             fill = self.encode(spec.fill, spec)
             back = self.decode(fill, spec)
         except CodecError as error:
-            refuse(context.path, f"the fill value {spec.fill} cannot be cast to {self.data_type} and back: {error}")
+            refuse(
+                context.path,
+                f"the fill value {spec.fill} cannot be cast to {self.data_type} and back: {error}",
+            )
         if not _same(back, spec.fill):
             sentence = f"the fill value {spec.fill} becomes {fill} as {self.data_type}"
             refuse(context.path, f"{sentence}, and {back} again; it must survive")
@@ -123,7 +128,12 @@ class CastValue(ArrayArrayCodec):
 
 def _real(data_type: DataType) -> Element | None:
     element = element_of(data_type)
-    if element is None or element.kind == "bool" or element.components > 1 or isinstance(data_type, NumpyTime):
+    if (
+        element is None
+        or element.kind == "bool"
+        or element.components > 1
+        or isinstance(data_type, NumpyTime)
+    ):
         return None
     return element
 
@@ -141,7 +151,9 @@ def _check_map(found: object) -> None:
 
 
 @lru_cache(maxsize=64)
-def _pairs(codec: CastValue, side: str, source: DataType, target: DataType) -> tuple[tuple[Array, Array], ...]:
+def _pairs(
+    codec: CastValue, side: str, source: DataType, target: DataType
+) -> tuple[tuple[Array, Array], ...]:
     pairs = (codec.scalar_map or {}).get(side, ())
     return tuple((source.fill_from_json(pair[0]), target.fill_from_json(pair[1])) for pair in pairs)
 
@@ -190,7 +202,9 @@ def _cast_numbers(
     if not outside.any():
         return numbers.astype(wide).astype(target.numpy)
     if out_of_range is None:
-        raise CodecError(f"{_first(values, outside)} is not within {target}, which has {after.low} to {after.high}")
+        raise CodecError(
+            f"{_first(values, outside)} is not within {target}, which has {after.low} to {after.high}"
+        )
     if out_of_range == "clamp":
         inside = np.where(outside, numbers.dtype.type(0), numbers).astype(wide)
         clamped = np.where(outside, np.where(numbers < 0, wide(after.low), wide(after.high)), inside)
@@ -206,11 +220,15 @@ def _as_the_machine_rounds(values: Array, target: Float, out_of_range: str | Non
         outside = np.isinf(made) & np.isfinite(values)
         if outside.any():
             low, high = target.form.smallest, target.form.largest
-            raise CodecError(f"{_first(values, outside)} is not within {target}, which has {low:g} to {high:g}")
+            raise CodecError(
+                f"{_first(values, outside)} is not within {target}, which has {low:g} to {high:g}"
+            )
     return made
 
 
-def _to_float(values: Array, numbers: Array, target: DataType, rounding: str, out_of_range: str | None) -> Array:
+def _to_float(
+    values: Array, numbers: Array, target: DataType, rounding: str, out_of_range: str | None
+) -> Array:
     special = ~np.isfinite(numbers) if numbers.dtype.kind == "f" else np.zeros(numbers.shape, bool)
     rounded, outside = round_to_float(np.where(special, numbers.dtype.type(0), numbers), target, rounding)
     form = target.form  # type: ignore[attr-defined]

@@ -58,10 +58,13 @@ class Conditional(BytesBytesCodec):
     def resolve(self, spec: ChunkSpec, context: Context) -> Conditional:
         depth = context.depth + 1
         if depth > context.limits.depth:
-            raise LimitError(f"{context.path}: codecs within codecs more than {context.limits.depth} levels deep")
+            raise LimitError(
+                f"{context.path}: codecs within codecs more than {context.limits.depth} levels deep"
+            )
         at = join(join(context.path, "configuration"), "codecs")
         codecs = tuple(
-            codec.resolve(spec, replace(context, path=join(at, i), depth=depth)) for i, codec in enumerate(self.codecs)
+            codec.resolve(spec, replace(context, path=join(at, i), depth=depth))
+            for i, codec in enumerate(self.codecs)
         )
         return replace(self, codecs=codecs)
 
@@ -85,7 +88,9 @@ class Conditional(BytesBytesCodec):
             raise CodecError(f"found {len(view)} bytes, the header alone has {header}")
         mask = int.from_bytes(view[:header], "little")
         if mask >> len(self.codecs):
-            raise CodecError(f"the header is {mask:#x}, only the bits of {len(self.codecs)} codecs may be set")
+            raise CodecError(
+                f"the header is {mask:#x}, only the bits of {len(self.codecs)} codecs may be set"
+            )
         found: Buffer = view[header:]
         for i in reversed(range(len(self.codecs))):
             if mask >> i & 1:

@@ -58,7 +58,12 @@ def integer(value: object, member: str, low: int, high: int | None = None) -> in
     """An integer in range."""
     if isinstance(value, np.integer):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < low
+        or (high is not None and value > high)
+    ):
         allowed = f"an integer from {low} to {high}" if high is not None else f"an integer >= {low}"
         refuse(member, f"found {describe(value)}, must be {allowed}")
     return value

@@ -74,7 +74,12 @@ def as_bytes(value: Array) -> Array:
 
 
 def decode_grid(
-    native: Program, encoded: Buffer, entries: Entries, count: tuple[int, ...], chunk_shape: tuple[int, ...], out: Array
+    native: Program,
+    encoded: Buffer,
+    entries: Entries,
+    count: tuple[int, ...],
+    chunk_shape: tuple[int, ...],
+    out: Array,
 ) -> None:
     """Decode a whole shard whose entries were checked; what is not stored becomes the fill value."""
     n = len(entries)
@@ -84,14 +89,17 @@ def decode_grid(
     missing = stored[:, 0] < 0
     rows[missing, :3] = (_kernel.MISSING, 0, 0)
     rows[:, 4] = np.arange(n)
-    failures = _kernel.decode(
-        [native], [encoded], rows, _placement(count, chunk_shape), _opaque(out), 1
-    )
+    failures = _kernel.decode([native], [encoded], rows, _placement(count, chunk_shape), _opaque(out), 1)
     raise_first(failures, count, np.arange(n))
 
 
 def encode_grid(
-    native: Program, value: Array, count: tuple[int, ...], chunk_shape: tuple[int, ...], sequence: Array, start: int
+    native: Program,
+    value: Array,
+    count: tuple[int, ...],
+    chunk_shape: tuple[int, ...],
+    sequence: Array,
+    start: int,
 ) -> tuple[Entries, Buffer]:
     """Encode all chunks of a shard, lying in `sequence` behind `start` free bytes; all-fill ones are left out.
 

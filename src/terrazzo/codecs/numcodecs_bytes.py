@@ -168,7 +168,9 @@ class LZMA(NamedByNumcodecs):
         if self.filters is not None and not (
             isinstance(self.filters, list) and all(isinstance(one, dict) for one in self.filters)
         ):
-            refuse("filters", f"found {describe(self.filters)}, must be a list of objects, as in Python's lzma")
+            refuse(
+                "filters", f"found {describe(self.filters)}, must be a list of objects, as in Python's lzma"
+            )
         if self.format == lzma.FORMAT_RAW and not self.filters:
             refuse("filters", "is missing; raw streams do not say themselves how they were made")
 
@@ -325,7 +327,9 @@ class JenkinsLookup3(Checksum):
 
     def summed(self, view: memoryview) -> int:
         prefix = None if self.prefix is None else bytes(self.prefix)
-        return _appended(numcodecs_codec("jenkins_lookup3", {"initval": self.initval, "prefix": prefix}), view)
+        return _appended(
+            numcodecs_codec("jenkins_lookup3", {"initval": self.initval, "prefix": prefix}), view
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,12 +66,16 @@ class PackBits(ArrayBytesCodec):
     def resolve(self, spec: ChunkSpec, context: Context) -> Self:
         element = element_of(spec.data_type)
         if element is None or isinstance(spec.data_type, NumpyTime):
-            refuse(context.path, f"packbits cannot encode {spec.data_type}; it encodes bool, integers and floats")
+            refuse(
+                context.path, f"packbits cannot encode {spec.data_type}; it encodes bool, integers and floats"
+            )
         at = join(context.path, "configuration")
         for member in ("first_bit", "last_bit"):
             bit = getattr(self, member)
             if bit is not None and bit >= element.bits:
-                refuse(join(at, member), f"found {bit}, {spec.data_type} has the bits 0 to {element.bits - 1}")
+                refuse(
+                    join(at, member), f"found {bit}, {spec.data_type} has the bits 0 to {element.bits - 1}"
+                )
         return self
 
     def encoded_nbytes(self, spec: ChunkSpec) -> int:
@@ -131,4 +135,8 @@ def _component_nbytes(data_type: DataType) -> int:
 
 def _little(stored: Array, data_type: DataType) -> Array:
     """Bytes of elements between the order of memory and little-endian order."""
-    return stored if sys.byteorder == "little" else reverse_units(stored, data_type.units, data_type.numpy.itemsize)
+    return (
+        stored
+        if sys.byteorder == "little"
+        else reverse_units(stored, data_type.units, data_type.numpy.itemsize)
+    )

@@ -29,7 +29,10 @@ class Reshape(ArrayArrayCodec):
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, list | tuple):
-            refuse("shape", f"found {describe(self.shape)}, must be a list of extents, lists of dimensions, or -1")
+            refuse(
+                "shape",
+                f"found {describe(self.shape)}, must be a list of extents, lists of dimensions, or -1",
+            )
         entries: list[int | tuple[int, ...]] = []
         for i, entry in enumerate(self.shape):
             at = join("shape", i)
@@ -43,7 +46,10 @@ class Reshape(ArrayArrayCodec):
             refuse("shape", f"found {describe(self.shape)}, -1 may be there once")
         joined = [dimension for entry in entries if isinstance(entry, tuple) for dimension in entry]
         if any(later <= earlier for earlier, later in pairwise(joined)):
-            refuse("shape", f"joins the dimensions {describe(joined)}, which must increase: reshape never transposes")
+            refuse(
+                "shape",
+                f"joins the dimensions {describe(joined)}, which must increase: reshape never transposes",
+            )
         object.__setattr__(self, "shape", tuple(entries))
 
     @classmethod
@@ -67,7 +73,10 @@ class Reshape(ArrayArrayCodec):
         if -1 in shape:
             others = math.prod(extent for extent in shape if extent != -1)
             if not others or total % others:
-                refuse(at, f"found {self._shown()}, which cannot hold the {total} elements of {describe(spec.shape)}")
+                refuse(
+                    at,
+                    f"found {self._shown()}, which cannot hold the {total} elements of {describe(spec.shape)}",
+                )
             shape[shape.index(-1)] = total // others
         if math.prod(shape) != total:
             sentence = f"found {self._shown()}, which are {math.prod(shape)} elements"

@@ -53,7 +53,9 @@ def round_to_float(value: Array, target: DataType, rounding: str) -> tuple[Array
         value = widened(value)
     if element.bits == 64:
         return value, np.zeros(value.shape, bool)
-    return _round_scaled(value, element, rounding) if element.bits == 32 else _look_up(value, target, rounding)
+    return (
+        _round_scaled(value, element, rounding) if element.bits == 32 else _look_up(value, target, rounding)
+    )
 
 
 def widened(value: Array) -> Array:

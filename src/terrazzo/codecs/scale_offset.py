@@ -66,7 +66,9 @@ class ScaleOffset(ArrayArrayCodec):
             refuse(context.path, f"scale_offset cannot scale {spec.data_type}; it scales integers and floats")
         at = join(context.path, "configuration")
         for member in ("offset", "scale"):
-            number = spec.data_type.fill_from_json(getattr(self, member), join(at, member), strict=context.strict)
+            number = spec.data_type.fill_from_json(
+                getattr(self, member), join(at, member), strict=context.strict
+            )
             wide = number.astype(np.float64)
             if not np.isfinite(wide):
                 refuse(join(at, member), f"found {describe(getattr(self, member))}, must be finite")
@@ -83,7 +85,9 @@ class ScaleOffset(ArrayArrayCodec):
         element, offset, scale = _terms(self, spec.data_type)
         if element.kind != "float":
             numbers = _plain(value, element)
-            return _multiplied(_shifted(numbers, -offset, element), scale, element).astype(spec.data_type.numpy)
+            return _multiplied(_shifted(numbers, -offset, element), scale, element).astype(
+                spec.data_type.numpy
+            )
         with np.errstate(all="ignore"):
             shifted = np.asarray(value - offset)
             scaled = np.asarray(shifted * scale)

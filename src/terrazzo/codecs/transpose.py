@@ -30,7 +30,9 @@ class TransposeCodec(ArrayArrayCodec):
             refuse("order", f"found {describe(self.order)}, must be a list of all dimensions, such as [1, 0]")
         order = tuple(integer(dimension, join("order", i), 0) for i, dimension in enumerate(self.order))
         if sorted(order) != list(range(len(order))):
-            refuse("order", f"found {describe(order)}, must name every dimension from 0 to {len(order) - 1} once")
+            refuse(
+                "order", f"found {describe(order)}, must name every dimension from 0 to {len(order) - 1} once"
+            )
         object.__setattr__(self, "order", order)
 
     @classmethod

@@ -60,7 +60,9 @@ class VLenCodec(ArrayBytesCodec):
         view = memoryview(encoded).cast("B")
         n = math.prod(spec.shape)
         if len(view) < LENGTH.size * (n + 1):
-            raise CodecError(f"found {len(view)} bytes, the lengths of {n} elements alone take {LENGTH.size * (n + 1)}")
+            raise CodecError(
+                f"found {len(view)} bytes, the lengths of {n} elements alone take {LENGTH.size * (n + 1)}"
+            )
         (count,) = LENGTH.unpack_from(view)
         if count != n:
             raise CodecError(f"found {count} elements, a chunk of shape {spec.shape} has {n}")
@@ -69,7 +71,9 @@ class VLenCodec(ArrayBytesCodec):
         end = len(view)
         for number in range(n):
             if end - place < size:
-                raise CodecError(f"cut short: element {number} of {n} should start at {place}, there are {end} bytes")
+                raise CodecError(
+                    f"cut short: element {number} of {n} should start at {place}, there are {end} bytes"
+                )
             start = place + size
             place = start + length_at(view, place)[0]
             if place > end:

@@ -98,7 +98,9 @@ class Journal:
         body = memoryview(journal)[: -_CHECKSUM.size]
         if _CHECKSUM.unpack(journal[-_CHECKSUM.size :])[0] != zlib.crc32(body):
             return None
-        _, flags, n_appends, n_overwrites, tail, inode, before, after, generation = _HEADER.unpack_from(journal)
+        _, flags, n_appends, n_overwrites, tail, inode, before, after, generation = _HEADER.unpack_from(
+            journal
+        )
         position = _HEADER.size + _SPAN.size * (n_appends + n_overwrites)
         if position > len(body):
             return None
@@ -243,9 +245,7 @@ def checked_pieces(key: str, patch: Patch, size: int) -> tuple[list[Piece], list
     return appends, overwrites
 
 
-def journal_of(
-    patch: Patch, file: int, appends: Sequence[Piece], overwrites: Sequence[Piece]
-) -> Journal:
+def journal_of(patch: Patch, file: int, appends: Sequence[Piece], overwrites: Sequence[Piece]) -> Journal:
     """What makes `patch` of the open object whole, whenever it is redone."""
     found = os.fstat(file)
     checksum, end, spans = 0, found.st_size, []

@@ -74,7 +74,9 @@ def share_alone(file: int) -> bool:
 def lock_again(folder: int, name: str) -> int | None:
     """The lock file of `name`, locked alone, where it is there and nobody else has it; never made."""
     try:
-        file = os.open(name + LOCK_SUFFIX, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        file = os.open(
+            name + LOCK_SUFFIX, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+        )
     except OSError:
         return None
     try:
