@@ -21,9 +21,10 @@ from terrazzo.stores.store import Store
 from terrazzo.stores.wrappers import CountingStore
 
 SHAPE = (64, 64, 64)
-#: calls that a selection may cost more when it is cut into 4,096 inner chunks instead of 64; a few chunks are
-#: planned in a way of their own
-MORE = 160
+#: calls that a selection may cost more when it is cut into 4,096 inner chunks instead of 64
+MORE = 100
+#: and more than that for selections that touch so few of the 64 that they are planned in a cheaper way of their own
+PLANNED_SMALL = {"plane along the first axis": 60, "plane along the last axis": 60, "read of many": 60}
 VALUES = np.arange(np.prod(SHAPE), dtype=np.uint16).reshape(SHAPE)
 PART = (slice(1, 60),) * 3
 
@@ -84,7 +85,7 @@ def test_calls_do_not_grow_with_the_number_of_inner_chunks(
         found.append(calls(lambda array=array: SELECTIONS[name](array)))  # type: ignore[misc]
     few, many = found
     lots = 2 if name == "read of many" else 1
-    assert many <= few + lots * MORE + (lots - 1) * MORE
+    assert many <= few + (2 * lots - 1) * MORE + PLANNED_SMALL.get(name, 0)
 
 
 def test_fancy_selections_cost_as_many_calls_for_many_elements_as_for_few(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from terrazzo.arrays.documents import change_document
 from terrazzo.arrays.early import layout_of
 from terrazzo.arrays.entrances import Entrances
 from terrazzo.arrays.merging import MEMBER, finish
-from terrazzo.arrays.place import StorePath
+from terrazzo.arrays.place import Placed
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
 from terrazzo.arrays.transfers import getting, refuse_reading, setting
 from terrazzo.arrays.values import as_value
@@ -48,7 +48,7 @@ __all__ = ["Array"]
 Value = np.ndarray[Any, Any]
 
 
-class Array(Chunked, Described, Entrances):
+class Array(Placed, Chunked, Described, Entrances):
     """An N-dimensional array in a store. Get one from `terrazzo.open_array` or `terrazzo.create_array`."""
 
     def __init__(
@@ -82,32 +82,9 @@ class Array(Chunked, Described, Entrances):
     # what it is
 
     @property
-    def store(self) -> Store:
-        return self._store
-
-    @property
     def chunk_store(self) -> Store:
         """What chunks are read and written through: the store, or the array's storage transformers over it."""
         return self._chunk_store
-
-    @property
-    def path(self) -> str:
-        """The node's path in the store, without slashes at its ends; empty for the root."""
-        return self._path
-
-    @property
-    def store_path(self) -> StorePath:
-        """The store, and where this node is in it."""
-        return StorePath(self._store, self._path)
-
-    @property
-    def name(self) -> str:
-        """The node's path with a leading slash."""
-        return "/" + self._path
-
-    @property
-    def basename(self) -> str:
-        return self._path.rpartition("/")[2]
 
     @property
     def metadata(self) -> ArrayMetadata:
@@ -117,16 +94,7 @@ class Array(Chunked, Described, Entrances):
     def attrs(self) -> Attributes:
         return Attributes(lambda: self._metadata.attributes, self._change_attributes)
 
-    @property
-    def read_only(self) -> bool:
-        return self._read_only
-
-    @property
-    def options(self) -> Options:
-        """How this array's work is done."""
-        return self._options
-
-    config = options
+    config = Placed.options
 
     @property
     def strategy(self) -> Strategy:

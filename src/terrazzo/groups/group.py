@@ -20,7 +20,7 @@ from terrazzo.arrays.array import Array
 from terrazzo.arrays.attributes import Attributes
 from terrazzo.arrays.describe import Lines
 from terrazzo.arrays.documents import change_document
-from terrazzo.arrays.place import StorePath
+from terrazzo.arrays.place import Placed, StorePath
 from terrazzo.errors import (
     ArrayNotFoundError,
     ConflictError,
@@ -47,7 +47,7 @@ __all__ = ["Group", "node_object"]
 D = TypeVar("D")
 
 
-class Group(Members):
+class Group(Placed, Members):
     """A group of arrays and groups in a store. Get one from `terrazzo.open_group` or `terrazzo.create_group`.
 
     >>> group = Group.from_store(None, attributes={"title": "measurements"})
@@ -117,40 +117,8 @@ class Group(Members):
     # what it is
 
     @property
-    def store(self) -> Store:
-        return self._store
-
-    @property
-    def path(self) -> str:
-        """The node's path in the store, without slashes at its ends; empty for the root."""
-        return self._path
-
-    @property
-    def store_path(self) -> StorePath:
-        """The store, and where this node is in it."""
-        return StorePath(self._store, self._path)
-
-    @property
-    def name(self) -> str:
-        """The node's path with a leading slash."""
-        return "/" + self._path
-
-    @property
-    def basename(self) -> str:
-        return self._path.rpartition("/")[2]
-
-    @property
     def metadata(self) -> GroupMetadata:
         return self._metadata
-
-    @property
-    def read_only(self) -> bool:
-        return self._read_only
-
-    @property
-    def options(self) -> Options:
-        """How work on what is opened from here is done."""
-        return self._options
 
     @property
     def attrs(self) -> Attributes:

@@ -7,7 +7,6 @@ Specification: sharding_indexed 1.0, "Binary shard format".
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from terrazzo.stores.flow import Committing, Holding, Sinking
 from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
 from terrazzo.strategy import Append, Changed, Replace, Strategy, plan
 from terrazzo.write.encoding import copy_encoded, old_objects
-from terrazzo.write.flow import assemble, starts_of, with_patience
+from terrazzo.write.flow import assemble, given_back, starts_of, with_patience
 from terrazzo.write.patching import patch_of
 from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import COPY, MISSING, Rows, ranks
@@ -79,7 +78,7 @@ def _put(
     firsts = [None if whole[k] else first_range(sharding, count) for k, count in enumerate(counts)]
     holds: list[Hold] = yield Holding(names, firsts)
     sinks: list[Sink] = []
-    try:
+    with given_back(holds, sinks):
         olds: list[Array | None] = [
             None
             if whole[k] or hold.source is None
@@ -97,9 +96,10 @@ def _put(
             else:
                 changes.append(change)
         if replaced:
-            looked_at = [old if k in set(replaced) else None for k, old in enumerate(olds)]
+            left = set(replaced)
+            looked_at = [old if k in left else None for k, old in enumerate(olds)]
             yield from refuse_foreign(layout, holds, looked_at, counts)
-            needed = np.array([k not in set(replaced) or whole[k] for k in range(len(holds))])
+            needed = np.array([k not in left or whole[k] for k in range(len(holds))])
             handles = yield from old_objects(holds, needed)
             sinks += yield Sinking([holds[k] for k in replaced])
             rows, sources = _rows(shards, olds, counts, handles, replaced, strategy)
@@ -119,12 +119,6 @@ def _put(
         yield Committing(changes, options.durability)
         for name in names:
             cache.drop(name)
-    finally:
-        for sink in sinks:
-            with suppress(OSError):
-                sink.discard()
-        for hold in holds:
-            hold.release()
 
 
 def _rows(

@@ -10,8 +10,8 @@ fill value, bit for bit, is left out; an object without chunks is none.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import Rows, rows_of
 from terrazzo.write.slots import has_slots, write_in_slots
 
-__all__ = ["assemble", "starts_of", "with_patience", "write"]
+__all__ = ["assemble", "given_back", "starts_of", "with_patience", "write"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
@@ -99,7 +99,7 @@ def _write_window(
     ]
     holds: list[Hold] = yield Holding(names, firsts)
     sinks: list[Sink] = []
-    try:
+    with given_back(holds, sinks):
         olds = [
             None
             if whole[k] or hold.source is None or sharding is None
@@ -139,6 +139,13 @@ def _write_window(
         yield Committing(changes, options.durability)
         for name in names:
             cache.drop(name)
+
+
+@contextmanager
+def given_back(holds: Sequence[Hold], sinks: Sequence[Sink]) -> Iterator[None]:
+    """Give up, when the block is left, the new objects that were not committed, and every hold."""
+    try:
+        yield
     finally:
         for sink in sinks:
             with suppress(OSError):

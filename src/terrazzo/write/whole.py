@@ -6,7 +6,6 @@ What it does not do: read what was there; a shard written here is exactly the ch
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from terrazzo.stores.flow import Committing, Holding, Sinking
 from terrazzo.stores.store import Hold, Sink
 from terrazzo.strategy import Strategy
 from terrazzo.write.encoding import encode
-from terrazzo.write.flow import assemble, starts_of, with_patience
+from terrazzo.write.flow import assemble, given_back, starts_of, with_patience
 from terrazzo.write.rows import Rows, ranks
 
 __all__ = ["write_shard"]
@@ -111,7 +110,7 @@ def _put(
     shape = layout.sharding.chunk_shape
     holds: list[Hold] = yield Holding(names)
     sinks: list[Sink] = []
-    try:
+    with given_back(holds, sinks):
         sinks += yield Sinking(holds)
         entries = np.empty((len(known), 2), np.uint64)
         ends = starts_of(layout, [count])
@@ -130,12 +129,6 @@ def _put(
         every = Rows(np.zeros(len(known), np.int64), numbers, numbers)
         yield Committing(assemble(layout, every, entries, ends, holds, sinks, [count]), options.durability)
         cache.drop(names[0])
-    finally:
-        for sink in sinks:
-            with suppress(OSError):
-                sink.discard()
-        for hold in holds:
-            hold.release()
 
 
 def _stack(layout: Layout, chunks: Chunks, where: list[tuple[int, ...]], shape: tuple[int, ...]) -> Array:
