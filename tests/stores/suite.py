@@ -474,6 +474,61 @@ class StoreSuite:
         assert sorted(store.list()) == sorted(keys)
         assert all(store.get(key) == key.encode() for key in keys)
 
+    def test_holds_of_several_keys_come_in_the_order_asked_for(self, store: Store) -> None:
+        store.set("b", TEN)
+        holds = store.hold_all(["c", "b", "a"], [None, (-2, None), ALL])
+        assert [hold.key for hold in holds] == [self.below + key for key in "cba"]
+        assert [hold.source is None for hold in holds] == [True, False, True]
+        assert holds[1].source is not None
+        assert bytes(holds[1].source.first) == b"89"
+        changes = []
+        for hold in holds:
+            sink = store.sink(hold)
+            sink.write(0, hold.key.encode())
+            changes.append(Put(hold, sink))
+        store.commit(changes)
+        for hold in holds:
+            hold.release()
+        assert all(store.get(key) == (self.below + key).encode() for key in "abc")
+        assert store.hold_all([]) == []
+
+    def test_a_blind_hold_replaces_whatever_is_there(self, store: Store) -> None:
+        store.set("a", TEN)
+        for value in (b"new", b"newer"):
+            with store.hold("a", blind=True) as hold:
+                sink = store.sink(hold)
+                sink.write(0, value)
+                tag = store.commit([Put(hold, sink)])[0]
+            assert store.get("a") == value
+            assert tag in (store.tag("a"), None)
+        blind, looked = store.hold_all(["b", "a"], [None, ALL], blind=[True, False])
+        assert blind.source is None
+        assert looked.source is not None and bytes(looked.source.first) == b"newer"
+        sink = store.sink(blind)
+        sink.write(0, TEN)
+        store.commit([Put(blind, sink)])
+        blind.release()
+        looked.release()
+        assert (store.get("a"), store.get("b")) == (b"newer", TEN)
+
+    def test_a_pinned_look_reads_the_known_version_or_says_so(self, store: Store) -> None:
+        """Either the look tells that the object is another one, or the fetch does."""
+        store.set("a", TEN)
+        known = opened(store, "a", (0, 1)).tag
+        with store.open([Open("a", (0, 1), known, pinned=True)])[0] as source:  # type: ignore[union-attr]
+            assert source.first is None and source.tag == known
+            assert bytes(store.fetch([(source, [(2, 3)])])[0][0]) == b"234"
+        store.set("a", b"rewritten, and longer")
+        found = store.open([Open("a", (0, 1), known, pinned=True)])[0]
+        assert found is not None
+        with found:
+            if store.fetches_conditionally:
+                with pytest.raises(ConflictError):
+                    store.fetch([(found, [(2, 3)])])
+            else:
+                assert found.tag != known
+                assert bytes(found.first) == b"r"
+
     @pytest.mark.parametrize("durability", ["fsync", "rename", "none"])
     def test_erase_through_a_commit(self, erasable: Store, durability: Any) -> None:
         erasable.set("a/b", TEN)

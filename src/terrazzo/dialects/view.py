@@ -208,10 +208,11 @@ class DialectView(WrapperStore):
         *,
         exclusive: bool = True,
         timeout: float | None = None,
+        blind: bool = False,
     ) -> Hold:
         path = node_path(check_key(key))
         if path is None:
-            return self.store.hold(self.place(key), first, exclusive=exclusive, timeout=timeout)
+            return self.store.hold(self.place(key), first, exclusive=exclusive, timeout=timeout, blind=blind)
         bound: Range = (0, self.options.limits.metadata_nbytes + 1)
         with ExitStack() as stack:
             holds = {}
@@ -226,6 +227,20 @@ class DialectView(WrapperStore):
                 tag = tuple(None if hold.source is None else hold.source.tag for hold in holds.values())
                 source = _source(Open(key, first), content, tag)
             return DocumentHold(key, source, path, holds, documents, stack.pop_all())
+
+    def hold_all(
+        self,
+        keys: Sequence[str],
+        firsts: Sequence[Range | None] = (),
+        *,
+        exclusive: bool = True,
+        timeout: float | None = None,
+        blind: Sequence[bool] = (),
+    ) -> builtins.list[Hold]:
+        if any(node_path(check_key(key)) is not None for key in keys):
+            return super().hold_all(keys, firsts, exclusive=exclusive, timeout=timeout, blind=blind)
+        below = [self.place(key) for key in keys]
+        return self.store.hold_all(below, firsts, exclusive=exclusive, timeout=timeout, blind=blind)
 
     def sink(self, hold: Hold, nbytes_hint: int | None = None) -> Sink:
         return BufferSink() if isinstance(hold, DocumentHold) else self.store.sink(hold, nbytes_hint)

@@ -36,16 +36,27 @@ Tag = object
 Buffer = Any  # anything with the buffer protocol
 
 
+#: seconds to a first byte above which requests are counted: no disk or memory of this machine takes so long
+FAR = 1e-3
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a request costs, for planning: seconds before its first byte, and bytes per second after it.
 
-    buffered: new objects wait in memory for their commit.
+    buffered: new objects wait in memory for their commit. requests: how many the place takes at once (0: no limit worth
+    planning for).
     """
 
     latency: float = 0.0
     bandwidth: float = 1e9
     buffered: bool = True
+    requests: int = 0
+
+    @property
+    def far(self) -> bool:
+        """Whether a request costs enough for flows to plan how many they make."""
+        return self.latency > FAR
 
 
 class Open(NamedTuple):
@@ -53,12 +64,17 @@ class Open(NamedTuple):
 
     `first` is skipped (Source.first is None) where the object still is the version `known`, and where the source
     has a handle and `or_handle` says that the handle serves as well (a reader that wants the whole object).
+
+    pinned: the caller will fetch some range of the version `known` whatever it is told here. A store that checks the
+    version with every range (`Store.fetches_conditionally`) then answers without a request, and `fetch` raises
+    ConflictError where the object is another one by now. Other stores look as always.
     """
 
     key: str
     first: Range | None = None
     known: Tag | None = None
     or_handle: bool = False
+    pinned: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -119,14 +135,16 @@ class Hold:
     """The right to change one object, from `Store.hold` until `release`; `source` is the version found under it.
 
     A Put or an Erase uses it up: after that commit others may take the object, and this hold can only be released.
-    After a Patch it stays. patchable: `Store.commit` takes a Patch of it.
+    After a Patch it stays. patchable: `Store.commit` takes a Patch of it. blind: nobody looked at the object; `source`
+    is None whatever is stored, and a Put replaces that.
     """
 
     patchable: bool = False
 
-    def __init__(self, key: str, source: Source | None) -> None:
+    def __init__(self, key: str, source: Source | None, blind: bool = False) -> None:
         self.key = key
         self.source = source
+        self.blind = blind
 
     def claim(self, ranges: Sequence[tuple[int, int]], timeout: float | None = None) -> bool:
         """For a shared hold: the sole right to these (start, length) of the object, once nobody else has any of them;
@@ -153,7 +171,8 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """The object becomes what `sink` holds, whole. Refused (ConflictError) where it is not `hold.source` any more."""
+    """The object becomes what `sink` holds, whole. Refused (ConflictError) where it is not `hold.source` any more,
+    unless the hold is blind."""
 
     hold: Hold
     sink: Sink
@@ -161,7 +180,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """The object goes; absence is no error."""
+    """The object goes; absence is no error.
+
+    Where `Store.erases_conditionally` is False, what another writer stored meanwhile goes with it.
+    """
 
     hold: Hold
 

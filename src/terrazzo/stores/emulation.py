@@ -15,7 +15,6 @@ from terrazzo.stores.contract import (
     ALL,
     Buffer,
     Change,
-    Hold,
     Open,
     Patch,
     Put,
@@ -24,13 +23,14 @@ from terrazzo.stores.contract import (
     Source,
     Tag,
 )
-from terrazzo.stores.exclusion import Turn, take_turn
+from terrazzo.stores.exclusion import take_turn
+from terrazzo.stores.holds import check_held, spend
 from terrazzo.stores.keys import check_key, check_range
 
 if TYPE_CHECKING:
     from terrazzo.stores.store import Store
 
-__all__ = ["BufferSink", "TurnHold", "clip", "content_tag", "exact", "window"]
+__all__ = ["BufferSink", "clip", "content_tag", "exact", "sink_value", "window"]
 
 
 def clip(value: Buffer, start: int, length: int | None) -> memoryview:
@@ -355,38 +355,6 @@ class BufferSink(Sink):
         self._pieces = None
 
 
-class TurnHold(Hold):
-    """A hold by the table of this process."""
-
-    def __init__(self, key: str, source: Source | None, turn: Turn) -> None:
-        super().__init__(key, source)
-        self._turn = turn
-        self._spent = False
-
-    @property
-    def held(self) -> bool:
-        return self._turn.held and not self._spent
-
-    def spend(self) -> None:
-        self._spent = True
-
-    def release(self) -> None:
-        super().release()
-        self._turn.end()
-
-
-def hold(store: Store, key: str, first: Range | None, exclusive: bool, timeout: float | None) -> Hold:
-    # A table entry has one holder: sharing is granted one after the other.
-    turn = take_turn(store.identity, check_key(key), timeout)
-    try:
-        found = TurnHold(key, store.open([Open(key, first)])[0], turn)
-        found.patchable = store.patchable
-        return found
-    except BaseException:
-        turn.end()
-        raise
-
-
 def commit(store: Store, changes: Sequence[Change]) -> list[Tag | None]:
     if not {"set", "set_partial_values"} & store._own:
         raise _cannot(store, "be written to: its class brings neither `set` nor `set_partial_values`")
@@ -400,7 +368,7 @@ def commit(store: Store, changes: Sequence[Change]) -> list[Tag | None]:
         try:
             if isinstance(change, Put):
                 value = sink_value(change.sink)
-                if "set_if" in store._own:
+                if "set_if" in store._own and not change.hold.blind:
                     store.set_if(key, value, None if source is None else source.tag)
                 else:
                     store.set(key, value)
@@ -418,16 +386,6 @@ def sink_value(sink: Sink) -> bytes:
     if not isinstance(sink, BufferSink):
         raise StoreError(f"a sink of this store is needed, not a {type(sink).__name__}")
     return sink.value()
-
-
-def spend(hold: Hold) -> None:
-    if isinstance(hold, TurnHold):
-        hold.spend()
-
-
-def check_held(hold: Hold) -> None:
-    if not getattr(hold, "held", True):
-        raise StoreError(f"{hold.key!r} is not held any more; take a new hold to change it")
 
 
 def partly(error: Exception, key: str, done: Sequence[str]) -> Exception:

@@ -10,13 +10,13 @@ A request is a small frozen value with `perform(store)`. An exception of the sto
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from terrazzo.errors import HeldError, StoreError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Sink, Source, Tag
+from terrazzo.stores.holds import release_all
 from terrazzo.stores.store import Store
 
 __all__ = [
@@ -83,31 +83,25 @@ class Holding:
     """Answer: a Hold per key, in order. All or none, and taken in one order by everybody, so that two flows that
     ask for several keys at once never wait for each other. A flow that holds keys already asks for no more.
 
-    firsts: what to read of each, as in `Store.hold`; empty: nothing."""
+    firsts: what to read of each, as in `Store.hold`; empty: nothing. blind: which of them are replaced or erased
+    whatever they are; empty: none."""
 
     keys: Sequence[str]
     firsts: Sequence[Range | None] = ()
     exclusive: bool = True
     timeout: float | None = None
+    blind: Sequence[bool] = ()
 
     def perform(self, store: Store, timeout: float | None = -1.0) -> list[Hold]:
         timeout = self.timeout if timeout == -1.0 else timeout
         if len(set(self.keys)) != len(self.keys):
             raise StoreError("a key is asked for twice in one request for holds")
-        holds: dict[str, Hold] = {}
-        firsts = dict(zip(self.keys, self.firsts, strict=True)) if self.firsts else {}
-        try:
-            for key in sorted(self.keys):
-                holds[key] = store.hold(key, firsts.get(key), exclusive=self.exclusive, timeout=timeout)
-        except BaseException:
-            self.drop(list(holds.values()))
-            raise
-        return [holds[key] for key in self.keys]
+        return store.hold_all(
+            self.keys, self.firsts, exclusive=self.exclusive, timeout=timeout, blind=self.blind
+        )
 
     def drop(self, answer: list[Hold]) -> None:
-        with ExitStack() as held:  # each of them, whatever becomes of another
-            for hold in answer:
-                held.callback(hold.release)
+        release_all(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,6 +262,7 @@ class LocalStore(Store):
         *,
         exclusive: bool = True,
         timeout: float | None = None,
+        blind: bool = False,
     ) -> FileHold:
         return take_hold(self, key, first, exclusive=exclusive, timeout=timeout)
 

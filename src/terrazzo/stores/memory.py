@@ -14,8 +14,9 @@ from typing import NoReturn
 from terrazzo.errors import ConflictError, StoreError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Cost, Erase, Open, Patch, Put, Range, Source, Tag
-from terrazzo.stores.emulation import check_held, clip, patched, sink_value, spend
+from terrazzo.stores.emulation import clip, patched, sink_value
 from terrazzo.stores.exclusion import Turn, take_turn
+from terrazzo.stores.holds import check_held, spend
 from terrazzo.stores.keys import check_key, check_range
 from terrazzo.stores.store import Store
 

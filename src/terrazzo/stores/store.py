@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from terrazzo.errors import UnsupportedError
 from terrazzo.options import Durability
-from terrazzo.stores import emulation
+from terrazzo.stores import emulation, holds
 from terrazzo.stores.border import at_the_border, wrap_verbs
 from terrazzo.stores.contract import (
     ALL,
@@ -52,6 +52,8 @@ __all__ = [
     "Tag",
 ]
 
+NEAR = Cost()
+
 
 class Store(ABC):
     """Keys to bytes. Override `get` (or `get_partial_values`), and as many of the other verbs as the place has.
@@ -69,7 +71,15 @@ class Store(ABC):
     patchable: bool = False
     #: bytes written survive the process
     durable: bool = False
-    cost: Cost = Cost()
+    #: `fetch` checks every range against the version of its source, so that a pinned look needs no request
+    fetches_conditionally: bool = False
+    #: an Erase happens only to the version that was held; False: it takes along what another writer stored meanwhile
+    erases_conditionally: bool = True
+
+    @property
+    def cost(self) -> Cost:
+        """What a request costs; a class may declare it, and a store may measure it while it is used."""
+        return NEAR
 
     #: the verbs that this class or its parents bring (see border.py)
     _own: frozenset[str] = frozenset()
@@ -172,14 +182,34 @@ class Store(ABC):
         *,
         exclusive: bool = True,
         timeout: float | None = None,
+        blind: bool = False,
     ) -> Hold:
         """The right to change `key`, once nobody else has it; `Hold.source` is the object found then (or None).
 
         `first`: what to read of it, as in `Open`. `timeout`: seconds to wait before HeldError (None: for ever). A
         thread that holds the key already is refused. `exclusive=False` shares the object with others of the same
         kind: nobody can replace it then, and a holder changes nothing but what it claims (`Hold.claim`).
+
+        `blind`: the caller replaces or erases the whole object whatever it is. The store may leave the look out; then
+        `Hold.blind` is True and the last writer wins whole. A store without locks sends no request at all.
         """
-        return emulation.hold(self, key, first, exclusive, timeout)
+        return holds.hold(self, key, first, exclusive, timeout, blind)
+
+    def hold_all(
+        self,
+        keys: Sequence[str],
+        firsts: Sequence[Range | None] = (),
+        *,
+        exclusive: bool = True,
+        timeout: float | None = None,
+        blind: Sequence[bool] = (),
+    ) -> builtins.list[Hold]:
+        """`hold` of several keys, all different: all or none, in the order asked for, taken in one order by everybody.
+
+        Empty `firsts` and `blind`: nothing is read, and no hold is blind. Where holds are no locks, the looks are made
+        together.
+        """
+        return holds.hold_all(self, keys, firsts, exclusive, timeout, blind)
 
     def sink(self, hold: Hold, nbytes_hint: int | None = None) -> Sink:
         """A new object under construction for `hold`, empty. Ask again to start over; the last one counts."""

@@ -41,7 +41,8 @@ class WrapperStore(Store):
         self.listable = store.listable
         self.patchable = store.patchable
         self.durable = store.durable
-        self.cost: Cost = store.cost
+        self.fetches_conditionally = store.fetches_conditionally
+        self.erases_conditionally = store.erases_conditionally
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r})"
@@ -54,6 +55,10 @@ class WrapperStore(Store):
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.store))
+
+    @property
+    def cost(self) -> Cost:
+        return self.store.cost
 
     @property
     def identity(self) -> Hashable:
@@ -121,9 +126,29 @@ class WrapperStore(Store):
         *,
         exclusive: bool = True,
         timeout: float | None = None,
+        blind: bool = False,
     ) -> Hold:
         return self.ask(
-            "hold", key, lambda: self.store.hold(key, first, exclusive=exclusive, timeout=timeout)
+            "hold",
+            key,
+            lambda: self.store.hold(key, first, exclusive=exclusive, timeout=timeout, blind=blind),
+        )
+
+    def hold_all(
+        self,
+        keys: Sequence[str],
+        firsts: Sequence[Range | None] = (),
+        *,
+        exclusive: bool = True,
+        timeout: float | None = None,
+        blind: Sequence[bool] = (),
+    ) -> builtins.list[Hold]:
+        if type(self).hold is not WrapperStore.hold:  # a wrapper with its own idea of a hold
+            return super().hold_all(keys, firsts, exclusive=exclusive, timeout=timeout, blind=blind)
+        return self.ask(
+            "hold",
+            keys,
+            lambda: self.store.hold_all(keys, firsts, exclusive=exclusive, timeout=timeout, blind=blind),
         )
 
     def sink(self, hold: Hold, nbytes_hint: int | None = None) -> Sink:
@@ -334,8 +359,23 @@ class PrefixStore(WrapperStore):
         *,
         exclusive: bool = True,
         timeout: float | None = None,
+        blind: bool = False,
     ) -> Hold:
-        return self.store.hold(self.prefix + check_key(key), first, exclusive=exclusive, timeout=timeout)
+        return self.store.hold(
+            self.prefix + check_key(key), first, exclusive=exclusive, timeout=timeout, blind=blind
+        )
+
+    def hold_all(
+        self,
+        keys: Sequence[str],
+        firsts: Sequence[Range | None] = (),
+        *,
+        exclusive: bool = True,
+        timeout: float | None = None,
+        blind: Sequence[bool] = (),
+    ) -> builtins.list[Hold]:
+        below = [self.prefix + check_key(key) for key in keys]
+        return self.store.hold_all(below, firsts, exclusive=exclusive, timeout=timeout, blind=blind)
 
     def recover(self, key: str) -> bool:
         return self.store.recover(self.prefix + check_key(key))
@@ -377,8 +417,9 @@ def _nbytes_read(verb: str, answer: Any) -> int:
         return sum(_nbytes(source.first) for source in answer if source is not None)
     if verb == "fetch":
         return sum(_nbytes(part) for parts in answer for part in parts)
-    if verb == "hold" and answer.source is not None:
-        return _nbytes(answer.source.first)
+    if verb == "hold":
+        holds = answer if isinstance(answer, list) else [answer]
+        return sum(_nbytes(hold.source.first) for hold in holds if hold.source is not None)
     return 0
 
 

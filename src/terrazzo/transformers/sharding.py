@@ -22,7 +22,7 @@ from terrazzo.errors import ShardError, StoreError
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.metadata.problems import describe, join, refuse
 from terrazzo.shard import EMPTY, Entries, check_entries, empty_entries
-from terrazzo.stores.contract import Buffer, Erase, Hold, Patch, Put, Range
+from terrazzo.stores.contract import Buffer, Cost, Erase, Hold, Patch, Put, Range
 from terrazzo.stores.store import Store
 from terrazzo.transformers.transformer import Transformer, register_transformer
 
@@ -58,10 +58,14 @@ class ShardingStore(Store):
         self.index_nbytes = ENTRY_NBYTES * self.chunk_count
         self.readable, self.writable = store.readable, store.writable
         self.erasable, self.listable = store.erasable, store.listable
-        self.durable, self.cost = store.durable, store.cost
+        self.durable = store.durable
 
     def __repr__(self) -> str:
         return f"ShardingStore({self.store!r}, {self.prefix!r}, chunks_per_shard={self.chunks_per_shard})"
+
+    @property
+    def cost(self) -> Cost:
+        return self.store.cost
 
     @property
     def identity(self) -> Hashable:
