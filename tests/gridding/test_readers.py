@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,61 @@ def test_stores_of_another_writer_are_read(sharded: bool, tmp_path: Path) -> Non
     found = store.everything(["count"])
     assert (np.sort(found.cells) == cells).all() and (store.cells(cells, "count") == counts).all()
     assert store.grid.describe()["ellipsoid"] == "WGS84" and store.grid.sharded is sharded
+
+
+def rewritten(folder: Path, attributes: dict[str, Any]) -> None:
+    """Leave a group only these attributes."""
+    document = json.loads((folder / "zarr.json").read_text())
+    (folder / "zarr.json").write_text(json.dumps({**document, "attributes": attributes}))
+
+
+@pytest.mark.parametrize(
+    ("ellipsoid", "kind"),
+    [
+        ({"semimajor_axis": 6378137, "inverse_flattening": 298.257223563}, "WGS84"),
+        ({"name": "mine", "semimajor_axis": 6378137.0, "semiminor_axis": 6356752.314245179}, "WGS84"),
+        ({"name": "wgs84"}, "WGS84"),
+        ("WGS_1984", "WGS84"),
+        ({"name": "WGS84", "semi_major_axis": 6378137.0, "inverse_flattening": 298.257223563}, "WGS84"),
+        ({"semimajor_axis": 6370997.0}, "sphere"),
+        ({"name": "sphere"}, "sphere"),
+        (None, "sphere"),
+        ({"semimajor_axis": 6377397.155, "inverse_flattening": 299.1528128}, None),
+        ({"name": "airy"}, None),
+    ],
+)
+def test_an_ellipsoid_is_known_by_its_numbers(ellipsoid: Any, kind: str | None, tmp_path: Path) -> None:
+    zagg_store(tmp_path, True)
+    said = json.loads((tmp_path / "12/zarr.json").read_text())["attributes"]
+    block = {key: value for key, value in said["dggs"].items() if key != "ellipsoid"}
+    rewritten(tmp_path / "12", {"dggs": block if ellipsoid is None else {**block, "ellipsoid": ellipsoid}})
+    if kind is None:
+        with pytest.raises(GridMismatchError, match="WGS84 and spheres"):
+            open_grid(tmp_path)
+        return
+    assert open_grid(tmp_path).grid.describe()["ellipsoid"] == kind
+    other = {"WGS84": "sphere", "sphere": "WGS84"}[kind]
+    assert open_grid(tmp_path, ellipsoid=other).grid.describe()["ellipsoid"] == other
+
+
+def test_a_geozarr_group_is_read_by_its_affine_transform(tmp_path: Path) -> None:
+    run(configuration(KINDS["rectilinear"], HEIGHTS, ATL06), store=tmp_path)
+    wanted = open_grid(tmp_path)
+    said = json.loads((tmp_path / "rectilinear/zarr.json").read_text())["attributes"]
+    geozarr = {key: value for key, value in said.items() if key.startswith(("proj:", "spatial:"))}
+    rewritten(tmp_path / "rectilinear", geozarr)
+    found = open_grid(tmp_path)
+    assert found.grid.spatial() == wanted.grid.spatial()
+    assert (
+        found.box(-50.5, 70, -50, 71, ["count"]).cells.tolist()
+        == wanted.box(-50.5, 70, -50, 71, ["count"]).cells.tolist()
+    )
+    for wrong in ([1, 0, 0], [500.0, 9.0, 0.0, 0.0, -500.0, 0.0], ["a"] * 6, None):
+        rewritten(tmp_path / "rectilinear", {**geozarr, "spatial:transform": wrong})
+        with pytest.raises(GridMismatchError, match="spatial:transform"):
+            open_grid(tmp_path)
+    with pytest.raises(GridMismatchError, match="only HEALPix"):
+        GridStore(wanted.group, "sphere")
 
 
 def test_what_is_no_grid_is_said(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_documents_are_those_of_the_page(tmp_path: Path) -> None:
         "refinement_level": 19,
         "indexing_scheme": "nested",
         "spatial_dimension": "cells",
-        "ellipsoid": {"name": "WGS84", "semi_major_axis": 6378137.0, "inverse_flattening": 298.257223563},
+        "ellipsoid": {"name": "WGS84", "semimajor_axis": 6378137.0, "inverse_flattening": 298.257223563},
     }
     assert attributes["zarr_conventions"][0]["uuid"] == "7b255807-140c-42ca-97f6-7a1cfecdbc38"
 

@@ -24,7 +24,7 @@ FIELD_KEYS = (
     *("resolution", "attrs"),
 )
 #: names that arrays of a group cannot have, because something else has them
-_RESERVED = ("cell_ids", "x", "y", "zarr.json")
+_RESERVED = ("cell_ids", "x", "y", "spatial_ref", "zarr.json")
 
 
 @dataclass(frozen=True)

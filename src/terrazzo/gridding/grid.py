@@ -160,6 +160,10 @@ class Grid(ABC):
         """What the group's attributes say of the grid, by the conventions."""
 
     @abstractmethod
+    def mapping(self) -> dict[str, Any]:
+        """The attributes of CF's grid mapping."""
+
+    @abstractmethod
     def coordinates(self) -> Mapping[str, tuple[str, int, Mapping[str, Any]]]:
         """Coordinate arrays: name -> (dimension, extent, attributes)."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from terrazzo.gridding.conventions import DGGS, WGS84
+from terrazzo.gridding.conventions import dggs, healpix_mapping
 from terrazzo.gridding.errors import GridConfigError
 from terrazzo.gridding.grid import Array, Grid, check_sharded, refuse
 from terrazzo.gridding.optional import required
@@ -180,23 +180,16 @@ class HealpixGrid(Grid):
         }
 
     def attributes(self) -> dict[str, Any]:
-        dggs: dict[str, Any] = {
-            "name": "healpix",
-            "refinement_level": self.child_order,
-            "indexing_scheme": "nested",
-            "spatial_dimension": "cells",
-        }
-        # without an ellipsoid the convention means a sphere
-        if self.ellipsoid == "WGS84":
-            dggs["ellipsoid"] = WGS84
-        if self.coordinate == "cell_ids":
-            dggs |= {"coordinate": "cell_ids", "compression": "none"}
-        return {"zarr_conventions": [DGGS], "dggs": dggs}
+        return dggs(self.child_order, self.ellipsoid, "cell_ids" if self.coordinate == "cell_ids" else None)
+
+    def mapping(self) -> dict[str, Any]:
+        return healpix_mapping(self.child_order, self.ellipsoid)
 
     def coordinates(self) -> Mapping[str, tuple[str, int, Mapping[str, Any]]]:
         if self.coordinate == "none":
             return {}
-        return {"cell_ids": ("cells", self.shape[0], {"long_name": "nested HEALPix cell"})}
+        said = {"standard_name": "healpix_index", "long_name": "nested HEALPix cell", "units": "1"}
+        return {"cell_ids": ("cells", self.shape[0], said)}
 
     def coordinate_values(self, name: str, start: int, stop: int) -> Array:
         return np.arange(start, stop, dtype=np.uint64)

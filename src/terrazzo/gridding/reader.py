@@ -3,8 +3,8 @@
 What it does not do: write. What is populated is read from the indexes of shards that a region touches, and remembered;
 objects are listed only where a region touches more than a thousand.
 
-Reads stores of this library, and stores of other writers with the same layout (a `dggs` block, or crs, resolution and
-bounds in the group's attributes), sharded or not.
+Reads stores of this library, and stores of other writers with the same layout (a `dggs` block; crs, resolution and
+bounds; or GeoZarr's proj: and spatial: in the group's attributes), sharded or not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from terrazzo.gridding.errors import GridMismatchError
 from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.healpix import HealpixGrid, interleave
 from terrazzo.gridding.optional import required
-from terrazzo.gridding.recognise import grid_of
+from terrazzo.gridding.recognise import grid_of, says_grid
 from terrazzo.gridding.regions import Box, Polygon, Region
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open_group
@@ -48,36 +48,34 @@ class Cellwise:
         return len(self.cells)
 
 
-def open_grid(store: Any, group: str | None = None) -> GridStore:
-    """The gridded group in a store: the only one, or the one at `group`.
+def open_grid(store: Any, group: str | None = None, *, ellipsoid: str | None = None) -> GridStore:
+    """The gridded group in a store: the only one (of a pyramid the finest), or the one at `group`.
 
-    store: a path, an address, a Store, a Group.
+    store: a path, an address, a Store, a Group. ellipsoid: "sphere" or "WGS84", instead of the one that the attributes
+    say; stores that zagg wrote with mortie older than 0.9.8 say WGS84, and their points are in cells of a sphere.
     """
     root = store if isinstance(store, Group) else open_group(store, mode="r")
     if group is None:
         if _is_grid(root):
-            return GridStore(root)
+            return GridStore(root, ellipsoid)
         found = [name for name, one in root.groups() if _is_grid(one)]
         if not found:
             raise NodeNotFoundError(f"there is no gridded group in {root.store_path}")
         group = max(found, key=lambda name: (name.isdigit(), int(name) if name.isdigit() else 0, -len(name)))
-    return GridStore(root.get_group(group))
+    return GridStore(root.get_group(group), ellipsoid)
 
 
 def _is_grid(group: Group) -> bool:
-    attributes = dict(group.attrs)
-    return (
-        "gridding" in attributes or "dggs" in attributes or {"crs", "resolution", "bounds"} <= set(attributes)
-    )
+    return says_grid(dict(group.attrs))
 
 
 class GridStore:
     """A gridded group. `fields` are its arrays with one value per cell; `companions`, one per inner chunk."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, ellipsoid: str | None = None) -> None:
         self.group = group
         members = dict(group.arrays())
-        self.grid: Grid = grid_of(dict(group.attrs), members, group.name)
+        self.grid: Grid = grid_of(dict(group.attrs), members, group.name, ellipsoid)
         n = self.grid.ndim
         self.fields: dict[str, Array] = {}
         self.companions: dict[str, Array] = {}

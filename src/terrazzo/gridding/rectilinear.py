@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from terrazzo.gridding.conventions import axis_attributes, placed, projected, projected_mapping
 from terrazzo.gridding.errors import GridConfigError
 from terrazzo.gridding.grid import Array, Grid, check_sharded, refuse
 from terrazzo.gridding.optional import required
@@ -229,15 +230,17 @@ class RectilinearGrid(Grid):
         return {key: self.describe()[key] for key in ("type", "crs", "resolution", "bounds", "chunk_shape")}
 
     def attributes(self) -> dict[str, Any]:
-        return {"crs": self.crs, "resolution": list(self.resolution), "bounds": list(self.extent)}
+        # the first three are what zagg writes and reads
+        own = {"crs": self.crs, "resolution": list(self.resolution), "bounds": list(self.extent)}
+        place = placed(self.dimension_names, self.extent, self.resolution, self.shape)
+        return {**own, **projected(self.crs), **place}
+
+    def mapping(self) -> dict[str, Any]:
+        return projected_mapping(self.crs, self.extent, self.resolution)
 
     def coordinates(self) -> Mapping[str, tuple[str, int, Mapping[str, Any]]]:
         return {
-            name: (
-                name,
-                extent,
-                {"standard_name": f"projection_{name}_coordinate", "units": "m", "axis": name.upper()},
-            )
+            name: (name, extent, axis_attributes(self.crs, name))
             for name, extent in (("y", self.shape[0]), ("x", self.shape[1]))
         }
 

@@ -15,6 +15,7 @@ import numpy as np
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.creation import array_metadata
 from terrazzo.gridding.configuration import Config
+from terrazzo.gridding.conventions import MAPPING, field_attributes
 from terrazzo.gridding.errors import GridConfigError, GridMismatchError
 from terrazzo.gridding.fields import Field
 from terrazzo.gridding.grid import Grid
@@ -24,7 +25,7 @@ from terrazzo.groups.opening import open_group
 from terrazzo.stores.open import open_store
 from terrazzo.stores.store import Store
 
-__all__ = ["Template", "companion_chunks", "make_template"]
+__all__ = ["Template", "companion_chunks", "group_attributes", "make_coordinates", "make_template"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def make_template(config: Config, store: Any = None, overwrite: bool = False) ->
     root = _group(opened, below)
     if overwrite and config.grid.group in root:
         del root[config.grid.group]
-    said = {**config.grid.attributes(), "gridding": config.grid.describe()}
+    said = group_attributes(config.grid)
     if config.output.product_name:
         said["title"] = config.output.product_name
     found = root.get(config.grid.group)
@@ -73,15 +74,36 @@ def make_template(config: Config, store: Any = None, overwrite: bool = False) ->
     arrays = {
         name: _array(group, name, _field_document(config, one), path) for name, one in config.fields.items()
     }
-    coordinates = {}
-    for name in config.grid.coordinates():
-        coordinates[name] = _array(group, name, _coordinate_document(config.grid, name), path)
-        if config.grid.ndim > 1 and fresh:
-            values = config.grid.coordinate_values(name, 0, coordinates[name].shape[0])
-            coordinates[name][...] = values
+    coordinates = make_coordinates(group, config.grid, path, fresh)
     if config.output.consolidated and fresh:
         consolidate_metadata(opened, path=path)
     return Template(opened, path, arrays, coordinates, fresh)
+
+
+def group_attributes(grid: Grid) -> dict[str, Any]:
+    """What a group says of its grid: the conventions, and the configuration that makes the grid again."""
+    return {"Conventions": "CF-1.11", **grid.attributes(), "gridding": grid.describe()}
+
+
+def make_coordinates(group: Group, grid: Grid, path: str, fresh: bool) -> dict[str, Array]:
+    """The coordinate arrays of a grid, with their values where they are written once for all, and the grid mapping."""
+    coordinates = {}
+    for name in grid.coordinates():
+        coordinates[name] = _array(group, name, _coordinate_document(grid, name), path)
+        if grid.ndim > 1 and fresh:
+            coordinates[name][...] = grid.coordinate_values(name, 0, coordinates[name].shape[0])
+    if MAPPING not in group:  # not compared: its text depends on the version of PROJ
+        group.create_array(
+            MAPPING,
+            shape=(),
+            dtype=np.int32,
+            fill_value=0,
+            filters=None,
+            serializer="bytes",
+            compressors=None,
+            attributes=grid.mapping(),
+        )
+    return coordinates
 
 
 def _group(store: Store, path: str) -> Group:
@@ -121,7 +143,8 @@ def _field_document(config: Config, field: Field) -> dict[str, Any]:
         grid.dimension_names if field.resolution == "cell" else [f"{d}_chunk" for d in grid.dimension_names]
     )
     document["dimension_names"] = [*dimensions, *(f"{field.name}_{k}" for k in range(len(trailing)))]
-    document["attributes"] = {"statistic": field.statistic.name, **field.attrs}
+    cf = field_attributes(field.statistic.name, field.resolution == "cell")
+    document["attributes"] = {"statistic": field.statistic.name, **cf, **field.attrs}
     return document
 
 
