@@ -42,6 +42,7 @@ WAYS = [
         ("slots", InPlace(), ("crc32c",)),
         ("in-place", InPlace(), ("zstd:1", "crc32c")),
         ("in-place-or-append", InPlace(otherwise="append"), ("zstd:1", "crc32c")),
+        ("slack", InPlace(slack=0.6, otherwise="append"), ("zstd:1", "crc32c")),
         ("append", Append(dead=0.9, index_at_end=True), ("zstd:1", "crc32c")),
     ]
     for place in ("end", "start")

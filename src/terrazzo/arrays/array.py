@@ -40,7 +40,7 @@ from terrazzo.options import Options
 from terrazzo.read import ChunkCache, read_many
 from terrazzo.stores.flow import run
 from terrazzo.stores.store import Store
-from terrazzo.strategy import Replace, Strategy, strategy_from
+from terrazzo.strategy import Outcomes, Replace, Strategy, strategy_from
 from terrazzo.transformers import transformed
 
 __all__ = ["Array"]
@@ -71,6 +71,7 @@ class Array(Placed, Chunked, Described, Entrances):
             metadata = self._metadata = finish(store, self._chunk_store, path, metadata, options)
         self._layout = layout_of(self._chunk_store, path, metadata, options)
         self._cache = IndexCache(options.index_cache_nbytes)
+        self._outcomes = Outcomes()
         self._chunks = ChunkCache(options.chunk_cache_nbytes) if options.chunk_cache_nbytes else None
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -100,6 +101,21 @@ class Array(Placed, Chunked, Described, Entrances):
     def strategy(self) -> Strategy:
         """What a changed shard turns into."""
         return self._strategy
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What became of the inner chunks that this object has changed in stored shards: how many fitted, grew, moved.
+
+        >>> array = terrazzo.create_array(
+        ...     "kept.zarr", data=np.zeros((8, 8)) + 1, chunks=(4, 4), shards=(8, 8), strategy="in-place"
+        ... )
+        >>> with array.using(strategy=terrazzo.InPlace(slack=200)) as changed:
+        ...     changed[...] = 2
+        ...     changed[:4, :4] = np.arange(16).reshape(4, 4)
+        ...     print(changed.outcomes.grown, changed.outcomes.replaced)
+        1 0
+        """
+        return self._outcomes
 
     @property
     def chunk_cache(self) -> ChunkCache | None:

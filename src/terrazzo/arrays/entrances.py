@@ -88,4 +88,5 @@ class Entrances:
             lambda layout, length: array._change(
                 lambda document: grown(document, layout, axis % array.ndim, length)
             ),
+            array.outcomes,
         )

@@ -64,6 +64,7 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
         array.index_cache,
         array.strategy,
         array.chunk_store.cost.buffered,
+        array.outcomes,
     )
 
 

@@ -18,12 +18,13 @@ from terrazzo.options import Options
 from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Committing, Holding, Sinking
 from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
-from terrazzo.strategy import Append, Changed, Replace, Strategy, plan
+from terrazzo.strategy import Changed, Outcomes, Replace, Strategy
 from terrazzo.write.encoding import copy_encoded, old_objects
 from terrazzo.write.flow import assemble, given_back, starts_of, with_patience
-from terrazzo.write.patching import patch_of
+from terrazzo.write.patching import patch_of, planned
 from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import COPY, MISSING, Rows, ranks
+from terrazzo.write.slack import slack_of
 from terrazzo.write.slots import has_slots
 
 __all__ = ["EncodedShard", "put_encoded"]
@@ -59,15 +60,29 @@ class EncodedShard:
 
 
 def put_encoded(
-    layout: Layout, shards: Sequence[EncodedShard], options: Options, cache: IndexCache, strategy: Strategy
+    layout: Layout,
+    shards: Sequence[EncodedShard],
+    options: Options,
+    cache: IndexCache,
+    strategy: Strategy,
+    outcomes: Outcomes | None = None,
 ) -> Flow:
-    """Store the chunks of these shards (all different), in one commit, in the strategy's manner."""
+    """Store the chunks of these shards (all different), in one commit, in the strategy's manner.
+
+    outcomes: counts what was committed.
+    """
     if shards:
-        yield from with_patience(lambda: _put(layout, shards, options, cache, strategy))
+        counts = Outcomes() if outcomes is None else outcomes
+        yield from with_patience(lambda: _put(layout, shards, options, cache, strategy, counts))
 
 
 def _put(
-    layout: Layout, shards: Sequence[EncodedShard], options: Options, cache: IndexCache, strategy: Strategy
+    layout: Layout,
+    shards: Sequence[EncodedShard],
+    options: Options,
+    cache: IndexCache,
+    strategy: Strategy,
+    outcomes: Outcomes,
 ) -> Flow:
     sharding = layout.sharding
     assert sharding is not None
@@ -86,15 +101,24 @@ def _put(
             for k, hold in enumerate(holds)
         ]
         changes: list[Put | Erase | Patch] = []
+        counted = Outcomes()
+        prepared = [
+            None
+            if old is None or not hold.patchable or isinstance(strategy, Replace)
+            else _prepared(layout, hold, old, counts[k], shards[k])
+            for k, (hold, old) in enumerate(zip(holds, olds, strict=True))
+        ]
+        changed = [None if piece is None else piece[0] for piece in prepared]
+        plans = yield from planned(layout, strategy, holds, counts, changed)
         replaced: list[int] = []
-        for k, (hold, old) in enumerate(zip(holds, olds, strict=True)):
-            change = None
-            if old is not None and hold.patchable and not isinstance(strategy, Replace):
-                change = _patched(layout, hold, old, counts[k], shards[k], strategy)
-            if change is None:
+        for k, (piece, found) in enumerate(zip(prepared, plans, strict=True)):
+            if piece is not None:
+                counted.planned(piece[0], found)
+            if piece is None or found is None:
                 replaced.append(k)
             else:
-                changes.append(change)
+                change, fresh, body = piece
+                changes.append(patch_of(layout, holds[k], found, fresh, body, change, counts[k]))
         if replaced:
             left = set(replaced)
             looked_at = [old if k in left else None for k, old in enumerate(olds)]
@@ -104,7 +128,12 @@ def _put(
             sinks += yield Sinking([holds[k] for k in replaced])
             rows, sources = _rows(shards, olds, counts, handles, replaced, strategy)
             entries, ends = yield from copy_encoded(
-                rows, sources, sinks, starts_of(layout, [counts[k] for k in replaced]), options
+                rows,
+                sources,
+                sinks,
+                starts_of(layout, [counts[k] for k in replaced]),
+                options,
+                slack_of(layout, strategy, [counts[k] for k in replaced], options),
             )
             changes += assemble(
                 layout,
@@ -117,6 +146,7 @@ def _put(
                 slots=has_slots(layout, strategy),
             )
         yield Committing(changes, options.durability)
+        outcomes.add(counted)
         for name in names:
             cache.drop(name)
 
@@ -164,15 +194,10 @@ def _rows(
     return Rows.together(pieces), sources
 
 
-def _patched(
-    layout: Layout,
-    hold: Hold,
-    old: Array,
-    count: tuple[int, ...],
-    shard: EncodedShard,
-    strategy: Strategy,
-) -> Patch | Erase | None:
-    """The patch that a strategy makes of new chunks; None: replace the shard."""
+def _prepared(
+    layout: Layout, hold: Hold, old: Array, count: tuple[int, ...], shard: EncodedShard
+) -> tuple[Changed, Array, bytearray] | None:
+    """What changes in a shard, where each changed chunk lies in which bytes; None where they are not at hand."""
     sharding = layout.sharding
     assert sharding is not None and hold.source is not None and hold.source.size is not None
     inner, places = shard.inner, shard.places
@@ -191,20 +216,8 @@ def _patched(
             fresh[row] = len(body), nbytes
             body += memoryview(shard.buffers[buffer]).cast("B")[offset : offset + nbytes]
     size = hold.source.size
-    changed = Changed(
-        old, size, sharding.index_span(count, size), inner, np.where(fresh[:, 0] < 0, -1, fresh[:, 1])
-    )
-    found = plan(strategy, changed)
-    if found is None:
-        return None
-    if isinstance(strategy, Append) and not strategy.index_at_end and changed.index_at_end:
-        return None  # asked for by name only (check_strategy)
-    if (found.entries[:, 0] == EMPTY).all():
-        return Erase(hold)
-    encoded = None
-    if not np.array_equal(found.entries, old) or found.index_start != changed.index[0]:
-        encoded = sharding.encode_index(found.entries, count)
-    return patch_of(hold, found, fresh, body, encoded, changed)
+    nbytes = np.where(fresh[:, 0] < 0, -1, fresh[:, 1])
+    return Changed(old, size, sharding.index_span(count, size), inner, nbytes), fresh, body
 
 
 def memory_like(buffer: Any) -> bool:

@@ -5,7 +5,7 @@ What it does not do: decide what is written where (rows.py, strategy.py).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Fetching, Working
 from terrazzo.stores.store import Hold, Sink, Source
 from terrazzo.write.rows import COPY, OVER_OLD, Rows
+from terrazzo.write.slack import Slack
 
 __all__ = ["copy_encoded", "encode", "old_objects"]
 
@@ -56,64 +57,84 @@ def encode(
     starts: Sequence[int],
     value: Array,
     options: Options,
+    slack: Slack | None = None,
 ) -> Generator[Any, Any, tuple[Array, list[int]]]:
     """Encode every row into its sink, from the sink's start on; answers entries uint64 (n, 2) in the order of the
-    rows, and where each sink's last chunk ends."""
-    ends = list(starts)
+    rows, and where each sink's last chunk, and the slack behind it, ends."""
     chains, _ = layout.chains(window.outers)
     programs = layout.programs(chains)
     drop = not options.write_empty_chunks
-    found = np.empty((len(rows), 2), np.uint64)
     if programs is None:
+        ends = list(starts)
+        found = np.empty((len(rows), 2), np.uint64)
         yield Working(
             partial(
                 _encode_in_python,
                 *(layout, window, rows, names, counts, sources, sinks, chains, value, drop, found, ends),
+                slack,
             )
         )
         return found, ends
-    raw = value.view(f"V{value.dtype.itemsize}")
-    handles = [None if sink is None else sink.handle for sink in sinks]
-    placement = window.placement()
-    for start in range(0, len(rows), MAX_ROWS):
-        part = rows.table(start, start + MAX_ROWS)
-        got, bodies, after, failures = yield Working(
-            partial(
-                _kernel.encode, programs, sources, part, placement, raw, handles, ends, drop, options.workers
-            )
-        )
-        if failures:
-            stop = start + len(part)
-            raise_failures(layout, names, counts, rows.number[start:stop], rows.inner[start:stop], failures)
-        for sink, body, position in zip(sinks, bodies, ends, strict=True):
-            if body and sink is not None:
-                sink.write(position, body)
-        found[start : start + MAX_ROWS] = np.frombuffer(got, np.uint64).reshape(-1, 2)
-        ends = list(after)
-    return found, ends
+
+    def failed(start: int, stop: int, failures: Sequence[Any]) -> None:
+        raise_failures(layout, names, counts, rows.number[start:stop], rows.inner[start:stop], failures)
+
+    kernel = partial(_kernel.encode, programs, sources)
+    laid = (window.placement(), value.view(f"V{value.dtype.itemsize}"))
+    return (yield from _poured(kernel, laid, rows, sinks, starts, drop, options, slack, failed))
 
 
 def copy_encoded(
-    rows: Rows, sources: Sequence[Any], sinks: Sequence[Sink], starts: Sequence[int], options: Options
+    rows: Rows,
+    sources: Sequence[Any],
+    sinks: Sequence[Sink],
+    starts: Sequence[int],
+    options: Options,
+    slack: Slack | None = None,
 ) -> Generator[Any, Any, tuple[Array, list[int]]]:
     """Copy encoded chunks (rows whose action is COPY) into their sinks; answers as `encode` does."""
+
+    def failed(start: int, stop: int, failures: Sequence[Any]) -> None:
+        row, _, sentence = min(failures)
+        raise ShardError(f"encoded bytes of a chunk cannot be copied: {sentence} (row {start + row})")
+
+    kernel = partial(_kernel.encode, [], sources)
+    laid: tuple[Any, Array] = ("grid", []), np.zeros((), np.uint8)
+    return (yield from _poured(kernel, laid, rows, sinks, starts, False, options, slack, failed))
+
+
+def _poured(
+    kernel: Callable[..., Any],
+    laid: tuple[Any, Array],
+    rows: Rows,
+    sinks: Sequence[Sink | None],
+    starts: Sequence[int],
+    drop: bool,
+    options: Options,
+    slack: Slack | None,
+    failed: Callable[[int, int, Sequence[Any]], None],
+) -> Generator[Any, Any, tuple[Array, list[int]]]:
+    """Rows through the kernel into their sinks, as many at a time as a table may have; with slack, as many as fit the
+    memory of a call, since chunks move apart there before they are written."""
     found = np.empty((len(rows), 2), np.uint64)
     ends = list(starts)
-    handles = [sink.handle for sink in sinks]
-    nothing = np.zeros((), np.uint8)
-    for start in range(0, len(rows), MAX_ROWS):
-        part = rows.table(start, start + MAX_ROWS)
-        call = partial(
-            _kernel.encode, [], sources, part, ("grid", []), nothing, handles, ends, False, options.workers
+    handles = [None if sink is None or slack is not None else sink.handle for sink in sinks]
+    step = MAX_ROWS if slack is None else slack.rows_at_once
+    for start in range(0, len(rows), step):
+        stop = min(start + step, len(rows))
+        part = rows.table(start, stop)
+        got, bodies, after, failures = yield Working(
+            partial(kernel, part, *laid, handles, ends, drop, options.workers)
         )
-        got, bodies, after, failures = yield Working(call)
         if failures:
-            row, _, sentence = min(failures)
-            raise ShardError(f"encoded bytes of a chunk cannot be copied: {sentence} (row {start + row})")
+            failed(start, stop, failures)
+        entries = np.frombuffer(got, np.uint64).reshape(-1, 2)
+        if slack is not None:
+            entries, bodies, after = slack.spread(rows.number[start:stop], entries, bodies, ends)
         for sink, body, position in zip(sinks, bodies, ends, strict=True):
-            if body:
+            if body and sink is not None:
                 sink.write(position, body)
-        found[start : start + MAX_ROWS] = np.frombuffer(got, np.uint64).reshape(-1, 2)
+        found[start:stop] = entries
         ends = list(after)
     return found, ends
 
@@ -131,6 +152,7 @@ def _encode_in_python(
     drop: bool,
     found: Array,
     ends: list[int],
+    slack: Slack | None,
 ) -> None:
     """For chains that the kernel does not know: one chunk after the other."""
     for k, (action, program, _, sink, source, offset, nbytes) in enumerate(rows.table(0, len(rows)).tolist()):
@@ -157,3 +179,6 @@ def _encode_in_python(
         target.write(ends[sink], encoded)
         found[k] = (ends[sink], length)
         ends[sink] += length
+        if slack is not None and (free := slack.behind(sink, length)):
+            target.write(ends[sink], bytes(free))
+            ends[sink] += free

@@ -27,11 +27,12 @@ from terrazzo.read import MAX_ROWS, max_objects
 from terrazzo.shard import EMPTY, empty_entries
 from terrazzo.stores.flow import Committing, Holding, Sinking, Working
 from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
-from terrazzo.strategy import Changed, Replace, Strategy, clones
+from terrazzo.strategy import Changed, Outcomes, Replace, Strategy, clones
 from terrazzo.write.encoding import encode, old_objects
 from terrazzo.write.patching import check_strategy, patches
 from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import Rows, rows_of
+from terrazzo.write.slack import slack_of
 from terrazzo.write.slots import has_slots, write_in_slots
 
 __all__ = ["assemble", "given_back", "starts_of", "with_patience", "write"]
@@ -53,17 +54,21 @@ def write(
     cache: IndexCache,
     strategy: Strategy,
     buffered: bool = True,
+    outcomes: Outcomes | None = None,
 ) -> Flow:
     """Store `value`, of the projection's buffer shape and the array's type, in the selected elements.
 
-    buffered: the store keeps new objects in memory until they are committed.
+    buffered: the store keeps new objects in memory until they are committed. outcomes: counts what was committed.
     """
+    outcomes = Outcomes() if outcomes is None else outcomes
     check_strategy(layout, strategy)
     most = max_objects(layout, options)
     if buffered:
         most = max(1, min(most, options.memory // max(1, layout.object_nbytes)))
     for window in projection.windows(MAX_ROWS, most):
-        yield from with_patience(partial(_write_window, layout, window, value, options, cache, strategy))
+        yield from with_patience(
+            partial(_write_window, layout, window, value, options, cache, strategy, outcomes)
+        )
 
 
 def with_patience(attempt: Callable[[], Flow]) -> Flow:
@@ -82,11 +87,18 @@ def with_patience(attempt: Callable[[], Flow]) -> Flow:
 
 
 def _write_window(
-    layout: Layout, window: Window, value: Array, options: Options, cache: IndexCache, strategy: Strategy
+    layout: Layout,
+    window: Window,
+    value: Array,
+    options: Options,
+    cache: IndexCache,
+    strategy: Strategy,
+    outcomes: Outcomes,
 ) -> Flow:
     slots = has_slots(layout, strategy)
     if slots:
         if (yield from write_in_slots(layout, window, value, options, cache)):
+            outcomes.add(Outcomes(in_place=len(window.cell)))
             return
         options = replace(options, write_empty_chunks=True)
     names = layout.chunk_keys(window.outers)
@@ -109,9 +121,10 @@ def _write_window(
         sources = yield from old_objects(holds, whole)
         changes: list[Put | Erase | Patch] = []
         done = np.zeros(len(holds), np.bool_)
+        counted = Outcomes()
         if not isinstance(strategy, Replace):
             changes += yield from patches(
-                layout, window, value, holds, olds, counts, sources, strategy, options, done
+                layout, window, value, holds, olds, counts, sources, strategy, options, done, counted
             )
         if not done.all():
             if sharding is not None:
@@ -123,20 +136,13 @@ def _write_window(
             cloned, starts = yield from cloned_objects(layout, window, holds, places, olds, counts, strategy)
             copies = np.array([old is None for old in cloned])
             rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done, copies)
+            slack = slack_of(layout, strategy, counts, options)
             entries, ends = yield from encode(
-                layout,
-                window,
-                rows,
-                names,
-                sources,
-                places,
-                counts,
-                starts,
-                value,
-                options,
+                layout, window, rows, names, sources, places, counts, starts, value, options, slack
             )
             changes += assemble(layout, rows, entries, ends, holds, places, counts, cloned, slots)
         yield Committing(changes, options.durability)
+        outcomes.add(counted)
         for name in names:
             cache.drop(name)
 

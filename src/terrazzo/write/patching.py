@@ -18,11 +18,12 @@ from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.shard import EMPTY
 from terrazzo.stores.store import Erase, Hold, Patch, Sink
-from terrazzo.strategy import Append, Changed, InPlace, Plan, Replace, Strategy, plan
+from terrazzo.strategy import Append, Changed, InPlace, Outcomes, Plan, Replace, Strategy, plan
 from terrazzo.write.encoding import encode
+from terrazzo.write.refusing import foreign_names
 from terrazzo.write.rows import rows_of
 
-__all__ = ["Memory", "check_strategy", "patch_of", "patches"]
+__all__ = ["Memory", "check_strategy", "patch_of", "patches", "planned"]
 
 Array = np.ndarray[Any, Any]
 
@@ -71,8 +72,9 @@ def patches(
     strategy: Strategy,
     options: Options,
     done: Array,
+    outcomes: Outcomes,
 ) -> Generator[Any, Any, list[Patch | Erase]]:
-    """The patches of a window; `done` is set for every shard that needs nothing more."""
+    """The patches of a window; `done` is set for every shard that needs nothing more, and all is counted."""
     sharding = layout.sharding
     able = np.array([hold.patchable and old is not None for hold, old in zip(holds, olds, strict=True)])
     if sharding is None or not able.any():
@@ -85,34 +87,72 @@ def patches(
         layout, window, rows, names, sources, sinks, counts, [0] * len(holds), value, options
     )
     bounds = np.searchsorted(rows.number, np.arange(len(holds) + 1))
-    changes: list[Patch | Erase] = []
+    changed: list[Changed | None] = [None] * len(holds)
     for k in np.flatnonzero(able).tolist():
-        old, sink, source = olds[k], sinks[k], holds[k].source
-        assert old is not None and sink is not None and source is not None and source.size is not None
+        old, source = olds[k], holds[k].source
+        assert old is not None and source is not None and source.size is not None
         mine = slice(bounds[k], bounds[k + 1])
         fresh = entries[mine].view(np.int64)
-        index_nbytes = sharding.index_nbytes(counts[k])
-        at_start = sharding.index_location == "start"
-        index = (0, index_nbytes) if at_start else (source.size - index_nbytes, source.size)
-        changed = Changed(
-            old, source.size, index, rows.inner[mine], np.where(fresh[:, 0] == -1, -1, fresh[:, 1])
-        )
-        found = plan(strategy, changed)
+        index = sharding.index_span(counts[k], source.size)
+        nbytes = np.where(fresh[:, 0] == -1, -1, fresh[:, 1])
+        changed[k] = Changed(old, source.size, index, rows.inner[mine], nbytes)
+    plans = yield from planned(layout, strategy, holds, counts, changed)
+    changes: list[Patch | Erase] = []
+    for k, (change, found) in enumerate(zip(changed, plans, strict=True)):
+        if change is None:
+            continue
+        outcomes.planned(change, found)
         if found is None:
             continue
         done[k] = True
-        if (found.entries[:, 0] == EMPTY).all():
-            changes.append(Erase(holds[k]))
-            continue
-        encoded = None
-        if not np.array_equal(found.entries, old) or found.index_start != index[0]:
-            encoded = sharding.encode_index(found.entries, counts[k])
-        changes.append(patch_of(holds[k], found, fresh, sink.body, encoded, changed))
+        sink = sinks[k]
+        assert sink is not None
+        fresh = entries[bounds[k] : bounds[k + 1]].view(np.int64)
+        changes.append(patch_of(layout, holds[k], found, fresh, sink.body, change, counts[k]))
     return changes
 
 
-def patch_of(hold: Hold, found: Plan, fresh: Array, body: bytearray, index: Any, changed: Changed) -> Patch:
-    """The writes of one plan: appended bytes in one piece, with the index where it follows them."""
+def planned(
+    layout: Layout,
+    strategy: Strategy,
+    holds: Sequence[Hold],
+    counts: Sequence[tuple[int, ...]],
+    changed: Sequence[Changed | None],
+) -> Generator[Any, Any, list[Plan | None]]:
+    """The plan of every shard that changes; chunks grow only over bytes that are no other format's."""
+    plans = [None if change is None else plan(strategy, change) for change in changed]
+    growing = [found is not None and bool(found.grown.any()) for found in plans]
+    if any(growing):
+        looked_at = [
+            change.entries if grows and change is not None else None
+            for change, grows in zip(changed, growing, strict=True)
+        ]
+        names = yield from foreign_names(layout, holds, looked_at, counts)
+        for k, (change, name) in enumerate(zip(changed, names, strict=True)):
+            if change is not None and name is not None:
+                plans[k] = plan(strategy, change, grow=False)
+    return plans
+
+
+def patch_of(
+    layout: Layout,
+    hold: Hold,
+    found: Plan,
+    fresh: Array,
+    body: bytearray,
+    changed: Changed,
+    count: tuple[int, ...],
+) -> Patch | Erase:
+    """The writes of one plan: appended bytes in one piece, with the index where it follows them.
+
+    fresh: int64 (n, 2), where each changed chunk lies in `body`, and its length. A shard without chunks goes.
+    """
+    assert layout.sharding is not None
+    if (found.entries[:, 0] == EMPTY).all():
+        return Erase(hold)
+    index = None
+    if not np.array_equal(found.entries, changed.entries) or found.index_start != changed.index[0]:
+        index = layout.sharding.encode_index(found.entries, count)
     view = memoryview(body)
     tail = bytearray()
     overwrites: list[tuple[int, Any]] = []
@@ -127,7 +167,7 @@ def patch_of(hold: Hold, found: Plan, fresh: Array, body: bytearray, index: Any,
         else:
             overwrites.append((place, piece))
     moved = index is not None and found.index_start >= changed.size
-    if moved:
+    if index is not None and moved:
         tail += index
     elif index is not None:
         overwrites.append((found.index_start, index))

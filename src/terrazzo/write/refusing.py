@@ -15,9 +15,9 @@ from terrazzo.foreign import places_to_look, signature_in
 from terrazzo.layout import Layout
 from terrazzo.shard import EMPTY, dead_ranges
 from terrazzo.stores.flow import Fetching
-from terrazzo.stores.store import Hold
+from terrazzo.stores.store import Hold, Source
 
-__all__ = ["refuse_foreign"]
+__all__ = ["foreign_names", "refuse_foreign"]
 
 Array = np.ndarray[Any, Any]
 
@@ -26,10 +26,24 @@ def refuse_foreign(
     layout: Layout, holds: Sequence[Hold], olds: Sequence[Array | None], counts: Sequence[tuple[int, ...]]
 ) -> Generator[Any, Any, None]:
     """Raise UnsupportedError where a shard (None: not looked at) holds the bytes of another format."""
-    asked: list[tuple[Hold, list[tuple[int, int]]]] = []
+    for hold, name in zip(holds, (yield from foreign_names(layout, holds, olds, counts)), strict=True):
+        if name is not None:
+            raise UnsupportedError(
+                f"shard {hold.key!r} is a {name} file too, and rewriting it whole would destroy that; write with "
+                "strategy Append(dead=1) or InPlace(otherwise='append', dead=1), which leave its bytes in place, or "
+                "copy the array"
+            )
+
+
+def foreign_names(
+    layout: Layout, holds: Sequence[Hold], olds: Sequence[Array | None], counts: Sequence[tuple[int, ...]]
+) -> Generator[Any, Any, list[str | None]]:
+    """The other format, if any, that each of these shards (None: not looked at) is a file of too."""
+    asked: list[tuple[int, Source, list[tuple[int, int]]]] = []
+    names: list[str | None] = [None] * len(holds)
     sharding = layout.sharding
     assert sharding is not None
-    for hold, old, count in zip(holds, olds, counts, strict=True):
+    for k, (hold, old, count) in enumerate(zip(holds, olds, counts, strict=True)):
         source = hold.source
         if old is None or source is None or source.size is None:
             continue
@@ -40,15 +54,9 @@ def refuse_foreign(
             continue
         places = places_to_look(dead_ranges(old, source.size, span), source.size)
         if places:
-            asked.append((hold, places))
-    if not asked:
-        return
-    answers = yield Fetching([(hold.source, places) for hold, places in asked if hold.source is not None])
-    for (hold, places), parts in zip(asked, answers, strict=True):
-        name = signature_in(dict(zip(places, parts, strict=True)))
-        if name is not None:
-            raise UnsupportedError(
-                f"shard {hold.key!r} is a {name} file too, and rewriting it whole would destroy that; write with "
-                "strategy Append(dead=1) or InPlace(otherwise='append'), which leave its bytes in place, or copy the "
-                "array"
-            )
+            asked.append((k, source, places))
+    if asked:
+        answers = yield Fetching([(source, places) for _, source, places in asked])
+        for (k, _, places), parts in zip(asked, answers, strict=True):
+            names[k] = signature_in(dict(zip(places, parts, strict=True)))
+    return names

@@ -21,6 +21,7 @@ from terrazzo.strategy import Strategy
 from terrazzo.write.encoding import encode
 from terrazzo.write.flow import assemble, given_back, starts_of, with_patience
 from terrazzo.write.rows import Rows, ranks
+from terrazzo.write.slack import slack_of
 
 __all__ = ["write_shard"]
 
@@ -92,7 +93,9 @@ def write_shard(
     if strategy.order != "unordered":
         sequence = np.argsort(ranks(strategy.order, count)[numbers], kind="stable")
         known, numbers = [known[k] for k in sequence.tolist()], numbers[sequence]
-    yield from with_patience(lambda: _put(layout, outers, count, known, numbers, chunks, options, cache))
+    yield from with_patience(
+        lambda: _put(layout, outers, count, known, numbers, chunks, options, cache, strategy)
+    )
 
 
 def _put(
@@ -104,6 +107,7 @@ def _put(
     chunks: Chunks,
     options: Options,
     cache: IndexCache,
+    strategy: Strategy,
 ) -> Flow:
     assert layout.sharding is not None
     names = layout.chunk_keys(outers)
@@ -117,6 +121,7 @@ def _put(
         nbytes = max(1, layout.chain.spec.nbytes or 1 << 16)
         step = max(1, min(MAX_ROWS, options.memory // (2 * nbytes)))
         outer = tuple(outers[0].tolist())
+        slack = slack_of(layout, strategy, [count], options)
         for start in range(0, len(known), step):
             part = known[start : start + step]
             value = _stack(layout, chunks, part, shape)
@@ -124,7 +129,7 @@ def _put(
             places = np.arange(len(part))
             rows = Rows(np.zeros_like(places), numbers[start : start + step], places, cell=places)
             entries[start : start + step], ends = yield from encode(
-                layout, window, rows, names, [b""], sinks, [count], ends, value, options
+                layout, window, rows, names, [b""], sinks, [count], ends, value, options, slack
             )
         every = Rows(np.zeros(len(known), np.int64), numbers, numbers)
         yield Committing(assemble(layout, every, entries, ends, holds, sinks, [count]), options.durability)

@@ -24,7 +24,7 @@ from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.stores.flow import run
 from terrazzo.stores.store import Store
-from terrazzo.strategy import Strategy
+from terrazzo.strategy import Outcomes, Strategy
 from terrazzo.write import Memory, Rows, check_strategy, encode, has_slots, put_encoded, write
 from terrazzo.writer.cuts import Cuts, Part, Stretch
 from terrazzo.writer.parts import Filling
@@ -60,6 +60,7 @@ class ShardWriter:
         memory: int | None,
         convert: Callable[[Any], Array],
         grow: Callable[[Layout, int], None],
+        outcomes: Outcomes | None = None,
     ) -> None:
         ndim = layout.ndim
         if not -ndim <= axis < ndim:
@@ -73,7 +74,7 @@ class ShardWriter:
             raise ValueError(f"memory={memory}; a number of bytes, or None for the setting, is needed")
         self._store, self._cache, self._strategy = store, cache, strategy
         self._options = replace(options, write_empty_chunks=True) if has_slots(layout, strategy) else options
-        self._convert, self._grow = convert, grow
+        self._convert, self._grow, self._outcomes = convert, grow, outcomes
         self._cuts = Cuts(layout, self.axis, min(LARGEST_PART, self.memory // 8))
         self._layout = layout
         #: the array's extent in its document; up to where it is complete; where the next step goes
@@ -294,8 +295,9 @@ class ShardWriter:
         for start in range(0, len(filled), SHARDS_AT_ONCE):
             batch = filled[start : start + SHARDS_AT_ONCE]
             self._held -= sum(pending.nbytes for pending in batch)
+            taken = [pending.take() for pending in batch]
             flow = put_encoded(
-                self._layout, [p.take() for p in batch], self._options, self._cache, self._strategy
+                self._layout, taken, self._options, self._cache, self._strategy, self._outcomes
             )
             run(flow, self._store)
 
@@ -336,6 +338,7 @@ class ShardWriter:
                 self._cache,
                 self._strategy,
                 self._store.cost.buffered,
+                self._outcomes,
             ),
             self._store,
         )
