@@ -50,11 +50,11 @@ peers: wheel  ## the other Zarr libraries, pinned, in .venv-peers, with our whee
 interop: wheel  ## read what the other libraries write, and the other way round
 	tools/peers $(PEERS) $(WHEELS) -m pytest tests/interop
 
-engines: wheel  ## grid points with Ray and with Lithops, in .venv-engines
+engines: wheel  ## grid points with Ray and with Lithops, open them with xdggs, in .venv-engines
 	python=$$(tools/find-python 3.11) && "$$python" -m venv --clear .venv-engines
 	.venv-engines/bin/python -m pip install --quiet --requirement requirements/engines.txt
 	.venv-engines/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
-	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py
+	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py tests/gridding/test_xdggs.py
 
 demo: build  ## a real volume: write shards, look at them, read them back
 	$(PY) examples/demo.py

@@ -35,6 +35,8 @@ def check(decoded: Any, store: GridStore) -> None:
 
 @pytest.mark.parametrize("convention", ["zarr", "cf"])
 def test_the_store(convention: str, store: GridStore, tmp_path: Path) -> None:
+    if convention == "cf" and xdggs.__version__.startswith("0.6"):
+        pytest.skip("xdggs 0.6 takes the numbers of an ellipsoid for its own")
     opened = xarray.open_zarr(tmp_path / "9", consolidated=False, chunks=None)
     ids = opened["cell_ids"].values
     there = np.flatnonzero(opened["count"].values)
