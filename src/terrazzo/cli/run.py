@@ -29,6 +29,7 @@ from terrazzo.cli import (
     migrate,
     repair,
     reshard,
+    serve,
     show,
     tree,
 )
@@ -50,7 +51,7 @@ __all__ = ["EXIT_CODES", "main"]
 
 VERBS = (
     *(show, tree, ls, cat, inventory, map, import_file, copy, migrate),
-    *(check, repair, compact, reshard, merge, grid),
+    *(check, repair, compact, reshard, merge, grid, serve),
 )
 
 #: what each exit code means, for the help and the docs
