@@ -84,6 +84,7 @@ DOOR = {
     "layout.py",
     "read/cached.py",
     "read/decode.py",
+    "read/small.py",
     "write/encoding.py",
     "stores/local.py",
 }

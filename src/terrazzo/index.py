@@ -28,11 +28,15 @@ __all__ = ["IndexCache", "ShardIndex", "first_range", "parse"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardIndex:
-    """One shard's index: entries uint64 (n, 2) of (offset, nbytes) in C order of the inner chunks, read-only."""
+    """One shard's index: entries uint64 (n, 2) of (offset, nbytes) in C order of the inner chunks, read-only.
+
+    near: the shard could be read through a handle.
+    """
 
     entries: np.ndarray[Any, np.dtype[np.uint64]]
     size: int
     tag: Tag
+    near: bool = False
 
 
 def first_range(sharding: ShardingIndexed, count: tuple[int, ...]) -> Range:
@@ -63,7 +67,7 @@ def parse(layout: Layout, key: str, count: tuple[int, ...], source: Source, stri
     span = (size + start, size) if start < 0 else (0, length or 0)
     check_entries(entries, size, span, strict, where, count)
     entries.setflags(write=False)
-    return ShardIndex(entries, size, source.tag)
+    return ShardIndex(entries, size, source.tag, source.handle is not None)
 
 
 class IndexCache:

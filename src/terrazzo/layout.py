@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 
 from terrazzo._kernel import Program
-from terrazzo.chunk_grid import ChunkGrid, chunk_grid_from_extension
+from terrazzo.chunk_grid import ChunkGrid, EqualEdges, chunk_grid_from_extension
 from terrazzo.chunk_keys import ChunkKeys, chunk_keys_from_extension
 from terrazzo.codecs.chain import Chain
 from terrazzo.codecs.codec import ChunkSpec
 from terrazzo.codecs.early import completed
 from terrazzo.codecs.sharding import ShardingIndexed
+from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType
-from terrazzo.options import Options
+from terrazzo.metadata.data_types import Optional
+from terrazzo.options import DRAFTS, Options
 
 __all__ = ["Layout"]
 
@@ -37,12 +39,14 @@ class Layout:
     """How the elements of one array lie in objects.
 
     path: of the node, without slashes at its ends. chain: of the chunk that reads touch (the inner chunk where
-    `sharding` is set); for grids with several chunk shapes, of the first of them.
+    `sharding` is set); for grids with several chunk shapes, of the first of them. edges: what small selections are
+    planned by.
     """
 
     path: str
     shape: tuple[int, ...]
     data_type: DataType
+    dtype: np.dtype[Any]
     fill: Array
     grid: ChunkGrid
     keys: ChunkKeys
@@ -50,6 +54,7 @@ class Layout:
     sharding: ShardingIndexed | None
     codecs: Sequence[Any]
     options: Options
+    edges: EqualEdges | None = None
     _chains: dict[tuple[int, ...], Chain] = field(default_factory=dict)
     _counts: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
@@ -57,6 +62,7 @@ class Layout:
     def build(cls, document: ArrayMetadata, path: str, options: Options) -> Layout:
         """Resolve a document; raises MetadataError, UnknownCodecError or LimitError with its path in the document."""
         where = f"{path}/zarr.json" if path else "zarr.json"
+        _refuse_drafts(document, where, options)
         grid = chunk_grid_from_extension(document.chunk_grid, document.shape, where)
         keys = chunk_keys_from_extension(document.chunk_key_encoding, where)
         shapes = grid.distinct_shapes()
@@ -67,6 +73,7 @@ class Layout:
             path=path,
             shape=document.shape,
             data_type=document.data_type,
+            dtype=document.data_type.numpy,
             fill=document.fill_value,
             grid=grid,
             keys=keys,
@@ -74,6 +81,7 @@ class Layout:
             sharding=sharding,
             codecs=outer.codecs,
             options=options,
+            edges=grid.edges(document.shape, None if sharding is None else sharding.chunk_shape),
             _chains=chains,
         )
 
@@ -82,11 +90,7 @@ class Layout:
         grid = self.grid.resized(shape)
         uniform = grid.uniform_shape
         chain = self.chain if self.sharding is not None or uniform is None else self.chain_for(uniform)
-        return replace(self, shape=shape, grid=grid, chain=chain)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.data_type.numpy
+        return replace(self, shape=shape, grid=grid, chain=chain, edges=grid.edges(shape, self.inner_shape))
 
     @property
     def ndim(self) -> int:
@@ -108,6 +112,10 @@ class Layout:
     @property
     def prefix(self) -> str:
         return f"{self.path}/" if self.path else ""
+
+    def chunk_key(self, outer: tuple[int, ...]) -> str:
+        """The key of the object with this grid index."""
+        return self.prefix + self.keys.key(outer)
 
     def chunk_keys(self, outers: Array) -> list[str]:
         """The keys of the objects with the given grid indices, int64 (m, ndim)."""
@@ -162,4 +170,25 @@ class Layout:
 def _chain(document: ArrayMetadata, shape: tuple[int, ...], where: str, options: Options) -> Chain:
     spec = ChunkSpec(shape, document.data_type, document.fill_value)
     codecs = completed(document.codecs, document.data_type, len(document.shape))
-    return Chain.build(codecs, spec, limits=options.limits, path=f"{where}: codecs", strict=options.strict)
+    return Chain.build(
+        codecs,
+        spec,
+        limits=options.limits,
+        path=f"{where}: codecs",
+        strict=options.strict,
+        drafts=options.drafts,
+        allow_pickle=options.allow_pickle,
+    )
+
+
+def _refuse_drafts(document: ArrayMetadata, where: str, options: Options) -> None:
+    """Extensions that are only proposed are refused, with the setting that takes them."""
+    found = []
+    if document.chunk_key_encoding.name in DRAFTS:
+        found.append(("chunk_key_encoding.name", document.chunk_key_encoding.name))
+    if isinstance(document.data_type, Optional):
+        found.append(("data_type.name", "optional"))
+    for path, name in found:
+        sentence = options.without_draft(name)
+        if sentence is not None:
+            raise MetadataError(f"{where}: {path}: {name!r} {sentence}", ((path, sentence),))

@@ -29,8 +29,14 @@ def check_fields(fields: str | Sequence[str] | None, dtype: np.dtype[Any]) -> No
             raise SelectionError(f"there is no field {name!r}; there are {', '.join(map(repr, dtype.names))}")
 
 
+#: what most selections are made of
+_NAMELESS = frozenset({slice, int})
+
+
 def without_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     """Split the names of structured fields from the rest: `a["x", 3]`, `a[["x", "y"]]`, as numpy and zarr-python."""
+    if type(selection) is tuple and _NAMELESS.issuperset(map(type, selection)):
+        return None, selection
     if isinstance(selection, str):
         return selection, ...
     if isinstance(selection, list) and selection and all(isinstance(s, str) for s in selection):

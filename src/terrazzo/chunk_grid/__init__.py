@@ -13,6 +13,7 @@ made known with `register_chunk_grid(name, build)`.
 from terrazzo.chunk_grid.edges import Edges, Ints, RegularEdges, RunEdges
 from terrazzo.chunk_grid.grid import (
     ChunkGrid,
+    EqualEdges,
     RectilinearGrid,
     RegularGrid,
     chunk_grid_from_extension,
@@ -22,6 +23,7 @@ from terrazzo.chunk_grid.grid import (
 __all__ = [
     "ChunkGrid",
     "Edges",
+    "EqualEdges",
     "Ints",
     "RectilinearGrid",
     "RegularEdges",

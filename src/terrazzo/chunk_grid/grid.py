@@ -18,10 +18,21 @@ import numpy as np
 from terrazzo.chunk_grid.edges import LARGEST, Edges, Ints, RegularEdges, RunEdges
 from terrazzo.errors import MetadataError, TerrazzoWarning
 
-__all__ = ["ChunkGrid", "RectilinearGrid", "RegularGrid", "chunk_grid_from_extension", "register_chunk_grid"]
+__all__ = [
+    "ChunkGrid",
+    "EqualEdges",
+    "RectilinearGrid",
+    "RegularGrid",
+    "chunk_grid_from_extension",
+    "register_chunk_grid",
+]
 
 Problems: TypeAlias = list[tuple[str, str]]
 Build: TypeAlias = Callable[[Mapping[str, Any], tuple[int, ...], str], "ChunkGrid"]
+
+
+#: along each dimension: elements of the array, of a chunk of its grid, of an inner chunk
+EqualEdges = tuple[tuple[int, int, int], ...]
 
 
 class ChunkGrid(ABC):
@@ -50,6 +61,12 @@ class ChunkGrid(ABC):
         """The shape of every chunk, or None where chunks differ."""
         edges = [dim.uniform for dim in self.dims]
         return None if None in edges else tuple(edge for edge in edges if edge is not None)
+
+    def edges(self, shape: Sequence[int], inner: Sequence[int] | None) -> EqualEdges | None:
+        """Elements of the array, of a chunk and of an inner chunk (where there are none, of the chunk again) along each
+        dimension; None where chunks differ."""
+        uniform = self.uniform_shape
+        return None if not uniform else tuple(zip(shape, uniform, inner or uniform, strict=True))
 
     @property
     def is_regular(self) -> bool:

@@ -25,9 +25,11 @@ from terrazzo.indexing.project import (
     project_orthogonal,
 )
 from terrazzo.indexing.projection import Projection, Window
+from terrazzo.indexing.small import SmallBox
 
 __all__ = [
     "Projection",
+    "SmallBox",
     "Tiles",
     "Tiling",
     "Window",

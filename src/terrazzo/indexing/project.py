@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from terrazzo.chunk_grid import ChunkGrid
+from terrazzo.chunk_grid import ChunkGrid, EqualEdges
 from terrazzo.indexing.points import PointProjection
 from terrazzo.indexing.projection import BoxProjection, Projection
 from terrazzo.indexing.selection import (
@@ -50,6 +50,10 @@ class Tiling(Protocol):
     @property
     def inner_shape(self) -> tuple[int, ...] | None: ...
 
+    @property
+    def edges(self) -> EqualEdges | None:
+        """`ChunkGrid.edges` of these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
@@ -59,9 +63,18 @@ class Tiles:
     grid: ChunkGrid
     inner_shape: tuple[int, ...] | None = None
 
+    @property
+    def edges(self) -> EqualEdges | None:
+        return self.grid.edges(self.shape, self.inner_shape)
+
 
 def project_fancy(selection: Any, tiles: Tiling, *, for_write: bool = False) -> Projection:
     """`array[selection]`: integers and slices; a mask; coordinates; one array among integers and slices."""
+    edges = tiles.edges
+    if edges is not None:
+        small = SmallBox.plainly(selection, edges)
+        if small is not None:
+            return small
     return _project(parse_fancy(selection, tiles.shape), tiles, for_write)
 
 
@@ -92,9 +105,9 @@ def project_blocks(selection: Any, tiles: Tiling, *, for_write: bool = False) ->
 
 def _project(found: Box | Points, tiles: Tiling, for_write: bool) -> Projection:
     if isinstance(found, Box):
-        shard = tiles.grid.uniform_shape
-        if shard:
-            small = SmallBox.of(found.selectors, found.scalar, tiles.shape, shard, tiles.inner_shape or shard)
+        edges = tiles.edges
+        if edges is not None:
+            small = SmallBox.of(found.selectors, found.scalar, edges)
             if small is not None:
                 return small
         return BoxProjection(found, tiles.shape, tiles.grid, tiles.inner_shape, for_write)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from terrazzo.chunk_grid import Ints
+from terrazzo.chunk_grid import EqualEdges, Ints
 from terrazzo.indexing.axes import Bools
 from terrazzo.indexing.projection import UNBOUNDED, Boxed, Place, Window
 from terrazzo.indexing.selection import Run
@@ -29,61 +29,98 @@ SMALL = 16
 #: and the first of them in the output
 Piece = tuple[int, int, int, int, int]
 
+_ONE = (None, 1)
+
 
 class SmallBox(Boxed):
     """The projection of slices and integers that touch at most SMALL inner chunks of a grid of equal chunks."""
 
-    def __init__(
-        self,
-        runs: Sequence[Run],
-        pieces: list[list[Piece]],
-        scalar: bool,
-        shape: tuple[int, ...],
-        shard: tuple[int, ...],
-        inner: tuple[int, ...],
-    ) -> None:
-        super().__init__(runs, scalar)
-        self.nrows = prod([len(found) for found in pieces])
-        self.runs = runs
+    def __init__(self, edges: EqualEdges, pieces: list[list[Piece]], steps: list[int]) -> None:
+        """`Boxed` is left to who makes it: its fields are known in another manner for each way of making one."""
+        self.edges = edges
         self.pieces = pieces
-        self.shape = shape
-        self.shard = shard
-        self.inner = inner
+        self.steps = steps
+        self.nrows = prod([len(found) for found in pieces])
 
     @classmethod
-    def of(
-        cls,
-        selectors: Sequence[Any],
-        scalar: bool,
-        shape: tuple[int, ...],
-        shard: tuple[int, ...],
-        inner: tuple[int, ...],
-    ) -> SmallBox | None:
+    def of(cls, selectors: Sequence[Any], scalar: bool, edges: EqualEdges) -> SmallBox | None:
         """The projection, or None where the selection is not small."""
         pieces = []
         rows = 1
-        for run, s, c in zip(selectors, shard, inner, strict=True):
+        for run, (_, s, c) in zip(selectors, edges, strict=True):
             if type(run) is not Run or not run.count:
                 return None
             start, step, count = run.start, run.step, run.count
             index, last = start // c, (start + (count - 1) * step) // c
+            rows *= last - index + 1
+            if rows > SMALL or (index != last and step > c):
+                return None
+            pieces.append(_cut(start, step, count, s, c))
+        box = cls(edges, pieces, [run.step for run in selectors])
+        Boxed.__init__(box, selectors, scalar)
+        return box
+
+    @classmethod
+    def plainly(cls, selection: Any, edges: EqualEdges) -> SmallBox | None:
+        """The same, from what the user wrote, where that is an integer or a slice of step 1 for each dimension and lies
+        inside the array; None for anything else, be it right or wrong."""
+        items = selection if type(selection) is tuple else (selection,)
+        if len(items) != len(edges):
+            return None
+        pieces: list[list[Piece]] = []
+        buffer_shape: list[int] = []
+        out_shape: list[int] = []
+        drops: tuple[int, ...] = ()
+        rows = 1
+        for item, (n, s, c) in zip(items, edges, strict=True):
+            if type(item) is slice:
+                start, stop, step = item.start, item.stop, item.step
+                if not (type(start) is int and type(stop) is int and 0 <= start < stop <= n and step in _ONE):
+                    try:
+                        start, stop, step = item.indices(n)
+                    except (TypeError, ValueError):
+                        return None
+                    if step != 1 or start >= stop:
+                        return None
+                out_shape.append(stop - start)
+            elif type(item) is int:
+                start = item + n if item < 0 else item
+                if not 0 <= start < n:
+                    return None
+                stop = start + 1
+                drops += (len(buffer_shape),)
+            else:
+                return None
+            index, last = start // c, (stop - 1) // c
+            buffer_shape.append(stop - start)
             if index == last:
                 outer = start // s
-                pieces.append([(outer, index - outer * (s // c), start - index * c, count, 0)])
+                pieces.append([(outer, index - outer * (s // c), start - index * c, stop - start, 0)])
                 continue
             rows *= last - index + 1
-            if rows > SMALL or step > c:
+            if rows > SMALL:
                 return None
-            found = []
-            out = 0
-            for k in range(index, last + 1):
-                begin = start + out * step  # steps do not pass over chunks
-                reached = count if k == last else -((start - (k + 1) * c) // step)
-                outer = k * c // s
-                found.append((outer, k - outer * (s // c), begin - k * c, reached - out, out))
-                out = reached
-            pieces.append(found)
-        return cls(selectors, pieces, scalar, shape, shard, inner)
+            pieces.append(_cut(start, 1, stop - start, s, c))
+        box = cls(edges, pieces, [1] * len(edges))
+        box.scalar = len(drops) == len(edges)
+        box.buffer_shape = tuple(buffer_shape)
+        box.out_shape = tuple(out_shape)
+        box.flips = ()
+        box.drops = drops
+        return box
+
+    @cached_property
+    def rows(self) -> list[tuple[tuple[int, ...], int]]:
+        """(grid index of the shard, number of the inner chunk inside it) of each row, as `windows` has them."""
+        found: list[tuple[tuple[int, ...], int]] = [((), 0)]
+        for pieces, (_, s, c) in zip(self.pieces, self.edges, strict=True):
+            n = s // c
+            found = [((*outer, p[0]), inner * n + p[1]) for outer, inner in found for p in pieces]
+        return found
+
+    def placement(self) -> tuple[object, ...]:
+        """Of the one window that holds all rows."""
+        return _placement(self.pieces, self.steps)
 
     def windows(self, max_rows: int = UNBOUNDED, max_shards: int = UNBOUNDED) -> Iterator[Window]:
         if self.nrows <= max_shards:  # shards are at most as many as rows
@@ -103,22 +140,36 @@ class SmallBox(Boxed):
             yield SmallWindow(self, list(pieces))
 
 
+def _cut(start: int, step: int, count: int, s: int, c: int) -> list[Piece]:
+    """A run along one dimension, cut at the edges of chunks; steps do not pass over chunks."""
+    found = []
+    out = 0
+    last = (start + (count - 1) * step) // c
+    for k in range(start // c, last + 1):
+        begin = start + out * step
+        reached = count if k == last else -((start - (k + 1) * c) // step)
+        outer = k * c // s
+        found.append((outer, k - outer * (s // c), begin - k * c, reached - out, out))
+        out = reached
+    return found
+
+
+def _placement(pieces: Sequence[Sequence[Piece]], steps: Sequence[int]) -> tuple[object, ...]:
+    return "grid", tuple(
+        [
+            ("span", array("q", [v for piece in found for v in piece[2:]]), step)
+            for found, step in zip(pieces, steps, strict=True)
+        ]
+    )
+
+
 class SmallWindow(Window):
     """A few pieces per dimension."""
 
     def __init__(self, box: SmallBox, pieces: list[list[Piece]]) -> None:
         self._box = box
         self._pieces = pieces
-        if box.nrows == 1:
-            number, shard = 0, []
-            for (piece,), s, c in zip(pieces, box.shard, box.inner, strict=True):
-                shard.append(piece[0])
-                number = number * (s // c) + piece[1]
-            self.outers: Ints = np.array([shard], np.int64)
-            self.inner: Ints = np.array([number], np.int64)
-            self.shard_number = self.cell = _ZERO
-            return
-        counts = [s // c for s, c in zip(box.shard, box.inner, strict=True)]
+        counts = [s // c for _, s, c in box.edges]
         known: dict[tuple[int, ...], int] = {}
         number_of, inner_of = [], []
         for row in product(*pieces):
@@ -128,24 +179,19 @@ class SmallWindow(Window):
                 inner = inner * n + piece[1]
             number_of.append(known.setdefault(tuple(outer), len(known)))
             inner_of.append(inner)
-        self.outers = np.array(list(known), np.int64)
-        self.inner = np.array(inner_of, np.int64)
-        self.shard_number = np.array(number_of, np.int64)
-        self.cell = np.arange(len(number_of), dtype=np.int64)
+        self.outers: Ints = np.array(list(known), np.int64)
+        self.inner: Ints = np.array(inner_of, np.int64)
+        self.shard_number: Ints = np.array(number_of, np.int64)
+        self.cell: Ints = np.arange(len(number_of), dtype=np.int64)
 
     def placement(self) -> tuple[object, ...]:
-        return "grid", tuple(
-            [
-                ("span", array("q", [v for piece in found for v in piece[2:]]), run.step)
-                for found, run in zip(self._pieces, self._box.runs, strict=True)
-            ]
-        )
+        return _placement(self._pieces, self._box.steps)
 
     @cached_property
     def whole(self) -> Bools:
         box = self._box
         flags = []
-        for found, length, s, c in zip(self._pieces, box.shape, box.shard, box.inner, strict=True):
+        for found, (length, s, c) in zip(self._pieces, box.edges, strict=True):
             begins = [outer * s + inner * c for outer, inner, _, _, _ in found]
             flags.append(
                 [piece[3] == min(c, length - begin) for piece, begin in zip(found, begins, strict=True)]
@@ -156,7 +202,7 @@ class SmallWindow(Window):
     def whole_shard(self) -> Bools:
         box = self._box
         flags = []
-        for found, length, s in zip(self._pieces, box.shape, box.shard, strict=True):
+        for found, (length, s, _) in zip(self._pieces, box.edges, strict=True):
             covered: dict[int, int] = {}
             for outer, _, _, count, _ in found:
                 covered[outer] = covered.get(outer, 0) + count
@@ -164,8 +210,8 @@ class SmallWindow(Window):
         return np.array([all(row) for row in product(*flags)], np.bool_)
 
     def chunk_selection(self, row: int) -> Place:
-        place = zip(self._row(row), self._box.runs, strict=True)
-        return tuple(slice(p[2], p[2] + (p[3] - 1) * run.step + 1, run.step) for p, run in place)
+        place = zip(self._row(row), self._box.steps, strict=True)
+        return tuple(slice(p[2], p[2] + (p[3] - 1) * step + 1, step) for p, step in place)
 
     def out_selection(self, row: int) -> Place:
         return tuple(slice(piece[4], piece[4] + piece[3]) for piece in self._row(row))
@@ -176,7 +222,3 @@ class SmallWindow(Window):
             row, at = divmod(row, len(pieces))
             found.append(pieces[at])
         return found[::-1]
-
-
-_ZERO = np.zeros(1, np.int64)
-_ZERO.setflags(write=False)

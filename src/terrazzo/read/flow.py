@@ -18,16 +18,18 @@ import numpy as np
 
 from terrazzo.errors import CodecError, ConflictError, ShardError
 from terrazzo.index import IndexCache
-from terrazzo.indexing import Projection, Window
+from terrazzo.indexing import Projection, SmallBox, Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.cached import decode_cached
 from terrazzo.read.chunk_cache import ChunkCache
 from terrazzo.read.decode import Job, check_stored, decode
 from terrazzo.read.locate import MAX_ROWS, max_objects, open_objects, rows_in
+from terrazzo.read.looks import Wanted
 from terrazzo.read.parts import read_parts, takes_parts
+from terrazzo.read.small import read_small
 from terrazzo.stores.flow import Recovering, Working
-from terrazzo.stores.store import Tag
+from terrazzo.stores.store import NEAR, Cost, Tag
 
 __all__ = ["read", "read_many"]
 
@@ -49,11 +51,18 @@ def read(
     options: Options,
     cache: IndexCache,
     chunks: ChunkCache | None = None,
+    cost: Cost = NEAR,
 ) -> Flow:
-    """Fill `out` (of the projection's buffer shape) with the selected elements."""
-    for window in projection.windows(MAX_ROWS, max_objects(layout, options)):
+    """Fill `out` (of the projection's buffer shape) with the selected elements.
+
+    cost: of a request to the store; where it is far, requests are planned by it.
+    """
+    if chunks is None and isinstance(projection, SmallBox):
+        if (yield from read_small(layout, projection, out, options, cache)):
+            return
+    for window in projection.windows(MAX_ROWS, max_objects(layout, options, cost)):
         job = (window, out, window.shard_number)
-        yield from _with_second_looks(layout, [job], window.outers, options, cache, chunks)
+        yield from _with_second_looks(layout, [job], window.outers, options, cache, chunks, cost)
 
 
 def read_many(
@@ -62,17 +71,18 @@ def read_many(
     options: Options,
     cache: IndexCache,
     chunks: ChunkCache | None = None,
+    cost: Cost = NEAR,
 ) -> Flow:
     """Fill the output of each projection; every object is opened once, and all of them are asked for together."""
-    for batch, outers in _batches(layout, selected, options):
-        yield from _with_second_looks(layout, batch, outers, options, cache, chunks)
+    for batch, outers in _batches(layout, selected, options, cost):
+        yield from _with_second_looks(layout, batch, outers, options, cache, chunks, cost)
 
 
 def _batches(
-    layout: Layout, selected: Sequence[tuple[Projection, Array]], options: Options
+    layout: Layout, selected: Sequence[tuple[Projection, Array]], options: Options, cost: Cost
 ) -> Iterator[tuple[list[Part], Array]]:
     """Windows of all projections, as many together as rows and objects allow, and the distinct objects of each lot."""
-    most = max_objects(layout, options)
+    most = max_objects(layout, options, cost)
     batch: list[Part] = []
     numbers: dict[tuple[int, ...], int] = {}
     rows = 0
@@ -102,14 +112,15 @@ def _with_second_looks(
     outers: Array,
     options: Options,
     cache: IndexCache,
-    chunks: ChunkCache | None = None,
+    chunks: ChunkCache | None,
+    cost: Cost,
 ) -> Flow:
     before: list[Tag | None] = []
     unsettled = False
     for attempt in range(PATIENT_TRIES):
         seen: list[Tag | None] = []
         try:
-            yield from _read_batch(layout, batch, outers, options, cache, chunks, seen, fresh=attempt > 0)
+            yield from _read_batch(layout, batch, outers, options, cache, chunks, cost, seen, attempt)
             return
         except (ShardError, CodecError, ConflictError) as error:
             changing = unsettled or isinstance(error, ConflictError) or seen != before
@@ -131,12 +142,19 @@ def _read_batch(
     options: Options,
     cache: IndexCache,
     chunks: ChunkCache | None,
+    cost: Cost,
     seen: list[Tag | None],
-    *,
-    fresh: bool,
+    attempt: int,
 ) -> Flow:
     parts = layout.chain.partial and takes_parts(layout, [(window, out) for window, out, _ in batch])
-    objects = yield from open_objects(layout, outers, options, cache, fresh=fresh, seen=seen, parts=parts)
+    wanted = None
+    if cost.far and layout.sharding is not None:
+        number = np.concatenate([number for _, _, number in batch])
+        inner = np.concatenate([window.inner for window, _, _ in batch])
+        wanted = Wanted.of(number, inner, len(outers), fetched=chunks is None)
+    objects = yield from open_objects(
+        layout, outers, options, cache, attempt=attempt, seen=seen, parts=parts, cost=cost, wanted=wanted
+    )
     try:
         jobs = [
             Job(window, number, rows_in(layout, window, objects, number), out)

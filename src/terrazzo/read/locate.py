@@ -15,9 +15,11 @@ from terrazzo.index import IndexCache, first_range, parse
 from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
+from terrazzo.read.looks import Wanted, looks
 from terrazzo.shard import EMPTY
+from terrazzo.stores.emulation import clip
 from terrazzo.stores.flow import Opening
-from terrazzo.stores.store import ALL, Open, Source, Tag
+from terrazzo.stores.store import ALL, NEAR, Cost, Open, Source, Tag
 
 __all__ = [
     "DONE",
@@ -29,6 +31,7 @@ __all__ = [
     "max_objects",
     "open_objects",
     "rows_in",
+    "signed",
     "size_of",
 ]
 
@@ -36,6 +39,8 @@ Array = np.ndarray[Any, Any]
 
 #: objects open at once in one call, well below the usual limit of descriptors
 MAX_OBJECTS = 128
+#: the same where objects have no descriptors, and every batch of them costs a round trip
+MAX_FAR_OBJECTS = 1024
 #: rows of one kernel call: tables of a few MiB, however large the selection is
 MAX_ROWS = 1 << 15
 #: up to so many rows, plain integers are faster than arrays
@@ -58,6 +63,7 @@ class Objects:
     counts: Sequence[tuple[int, ...]]
     sources: list[Source | None]
     entries: list[Array | None]
+    cost: Cost = NEAR
 
     def close(self) -> None:
         for source in self.sources:
@@ -65,13 +71,17 @@ class Objects:
                 source.close()
 
 
-def max_objects(layout: Layout, options: Options) -> int:
-    """How many objects one window may touch: their indexes have to fit the memory of a call."""
+def max_objects(layout: Layout, options: Options, cost: Cost = NEAR) -> int:
+    """How many objects one window may touch: their indexes have to fit the memory of a call.
+
+    Of a plain array, whose chunks come whole over a network, the chunks.
+    """
+    most = MAX_FAR_OBJECTS if cost.far else MAX_OBJECTS
     if layout.sharding is None:
-        return MAX_OBJECTS
+        return max(1, min(most, options.memory // max(1, layout.object_nbytes))) if cost.far else most
     largest = layout.grid.uniform_shape or layout.grid.distinct_shapes()[0]
     nbytes = 4 * layout.sharding.index_nbytes(layout.count(largest))
-    return MAX_OBJECTS if nbytes * MAX_OBJECTS <= options.memory else max(1, options.memory // nbytes)
+    return most if nbytes * most <= options.memory else max(1, options.memory // nbytes)
 
 
 def counts_of(layout: Layout, outers: Array) -> list[tuple[int, ...]]:
@@ -85,35 +95,37 @@ def open_objects(
     options: Options,
     cache: IndexCache,
     *,
-    fresh: bool = False,
+    attempt: int = 0,
     seen: list[Tag | None] | None = None,
     parts: bool = False,
+    cost: Cost = NEAR,
+    wanted: Wanted | None = None,
 ) -> Generator[Any, Any, Objects]:
     """Open the objects with these grid indices in one batch, and read the indexes that are not remembered.
 
-    seen: takes the version of each, also where its index turns out to be wrong. parts: some plain chunk may be read in
-    part.
+    attempt: nothing is remembered from the second one on. seen: takes the version of each, also where its index turns
+    out to be wrong. parts: some plain chunk may be read in part. wanted: as in `looks`.
     """
     names = layout.chunk_keys(outers)
     counts = counts_of(layout, outers)
-    sharding = layout.sharding
-    if sharding is None:
-        sources = yield Opening([Open(name, None if parts else ALL, or_handle=True) for name in names])
+    if layout.sharding is None:
+        first = None if parts else ALL
+        sources = yield Opening([Open(name, first, or_handle=True) for name in names])
         if seen is not None:
             seen += [None if source is None else source.tag for source in sources]
-        return Objects(outers, names, counts, sources, [])
-    requests = []
+        if not parts:
+            for source in sources:
+                if source is not None and source.handle is None:
+                    source.handle = source.first
+        return Objects(outers, names, counts, sources, [], cost)
     # Held here until they are used: another thread may change or drop what the cache has of a key meanwhile.
-    remembered = [None if fresh else cache.get(name) for name in names]
-    for name, count, known in zip(names, counts, remembered, strict=True):
-        if known is not None and options.immutable:
-            requests.append(Open(name, None, known.tag))
-        else:
-            requests.append(Open(name, first_range(sharding, count), None if known is None else known.tag))
-    found = Objects(outers, names, counts, (yield Opening(requests)), [])
+    remembered = [None if attempt else cache.get(name) for name in names]
+    requests, whole = looks(layout, names, counts, remembered, options, cost, wanted, attempt)
+    found = Objects(outers, names, counts, (yield Opening(requests)), [], cost)
     if seen is not None:
         seen += [None if source is None else source.tag for source in found.sources]
     try:
+        held = (yield from _cut_indexes(layout, found, requests, whole)) if any(whole) else {}
         for name, count, source, known in zip(names, counts, found.sources, remembered, strict=True):
             if source is None:
                 cache.drop(name)
@@ -124,10 +136,45 @@ def open_objects(
                 index = parse(layout, name, count, source, options.strict)
                 cache.put(name, index)
             found.entries.append(index.entries)
+        for k, shard in held.items():
+            found.sources[k].handle = shard  # type: ignore[union-attr]
     except BaseException:
         found.close()
         raise
     return found
+
+
+def _cut_indexes(
+    layout: Layout, objects: Objects, requests: Sequence[Open], whole: Sequence[bool]
+) -> Generator[Any, Any, dict[int, Any]]:
+    """The shards that were read whole, by number; what was read first of them becomes the index alone.
+
+    A shard that is longer than it had to be, since much of it is dead, is opened again for its index.
+    """
+    assert layout.sharding is not None
+    held: dict[int, Any] = {}
+    longer: list[int] = []
+    for k, source in enumerate(objects.sources):
+        if source is None or not whole[k] or source.first is None:
+            continue
+        asked = requests[k].first
+        assert asked is not None and asked[1] is not None
+        nbytes = memoryview(source.first).nbytes
+        if source.size is None and nbytes < asked[1]:
+            source.size = nbytes
+        if source.size == nbytes:
+            held[k], source.first = (
+                source.first,
+                clip(source.first, *first_range(layout.sharding, objects.counts[k])),
+            )
+        else:
+            longer.append(k)
+            source.close()
+    if longer:
+        again = [Open(objects.names[k], first_range(layout.sharding, objects.counts[k])) for k in longer]
+        for k, source in zip(longer, (yield Opening(again)), strict=True):
+            objects.sources[k] = source
+    return held
 
 
 def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> Array:
@@ -157,14 +204,14 @@ def _few_rows(window: Window, entries: Sequence[Array | None], number: Array) ->
     for k, inner, cell in zip(number.tolist(), window.inner.tolist(), window.cell.tolist(), strict=True):
         known = entries[k]
         offset, nbytes = (EMPTY, EMPTY) if known is None else known[inner].tolist()
-        # a negative number is an unsigned one of the index, past every file
         rows.append(
-            (MISSING, 0, 0, 0, cell) if offset == EMPTY else (k, _signed(offset), _signed(nbytes), 0, cell)
+            (MISSING, 0, 0, 0, cell) if offset == EMPTY else (k, signed(offset), signed(nbytes), 0, cell)
         )
     return np.array(rows, np.int64)
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
+    """A number of an index as the kernel's tables hold it: negative where it is past every file."""
     return number if number < 1 << 63 else number - (1 << 64)
 
 

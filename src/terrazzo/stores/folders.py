@@ -27,6 +27,7 @@ FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 
 _AT_FDCWD = -100
 _OPENAT2 = 437
 _RESOLVE_NO_SYMLINKS = 0x04
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _O_NOFOLLOW_ANY = 0x20000000  # macOS
 
 
@@ -40,7 +41,7 @@ def _open_by_system(path: str, flags: int) -> int:
     if how is None:
         how = _how[flags] = struct.pack("QQQ", flags | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
     while True:
-        file: int = _openat2(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, 24)
+        file: int = _openat2(_OPENAT2, _AT_FDCWD, path.encode(_ENCODING, _ERRORS), how, 24)
         if file >= 0:
             return file
         number = ctypes.get_errno()
