@@ -18,6 +18,7 @@ from terrazzo.drawing import (
     nbytes_text,
     presence_svg,
     printable,
+    shard_map_png,
     shard_map_svg,
     shard_map_text,
     text_table,
@@ -335,3 +336,27 @@ def test_impossible_counts_are_refused() -> None:
         presence_svg([5], 4)
     with pytest.raises(ValueError, match="names has 1 entries"):
         presence_svg([[1]], 4, ["x"])
+
+
+def test_a_shard_map_as_pixels() -> None:
+    """Every byte has a colour: chunks those of the table, the index red, dead space grey, slack light grey."""
+    entries = np.array([[0, 1000], [1500, 500], [2**64 - 1, 2**64 - 1], [2000, 300]], np.uint64)
+    size = 3000
+    drawn = shard_map_png(entries, size, (-200, None), (2, 2), slack=[(1250, 1500)], title="c/0/0")
+    assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
+    assert b"c/0/0: colours from inner chunk 0 (dark)" in drawn
+    start = drawn.index(b"IDAT")
+    nbytes = int.from_bytes(drawn[start - 4 : start], "big")
+    height = int.from_bytes(drawn[20:24], "big")
+    lines = np.frombuffer(zlib.decompress(drawn[start + 4 : start + 4 + nbytes]), np.uint8)
+    pixels = lines.reshape(height, -1)[:, 1:]
+    assert decode_png(drawn).shape[:2] == pixels.shape
+    row = pixels[height // 2, 3:643]
+    of_kind = {
+        kind: np.count_nonzero(row == number) / 640 for kind, number in (("index", 253), ("dead", 254))
+    }
+    assert of_kind == pytest.approx({"index": 200 / size, "dead": (250 + 500) / size}, abs=0.01)
+    assert np.count_nonzero(row == 255) / 640 == pytest.approx(250 / size, abs=0.01)
+    assert np.count_nonzero((row > 0) & (row < 253)) / 640 == pytest.approx(1800 / size, abs=0.01)
+    assert (pixels[0] == 0).all(), "around it the page is seen"
+    assert shard_map_png(np.full((1, 2), 2**64 - 1, np.uint64), 0, None, ()).startswith(b"\x89PNG")

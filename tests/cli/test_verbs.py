@@ -294,7 +294,7 @@ def test_check(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "chunks",
             "decoded",
         ),
-        *("nbytes", "dead_nbytes", "problems", "problems_left_out"),
+        *("nbytes", "dead_nbytes", "slack_nbytes", "problems", "problems_left_out"),
     ]
     assert "the time was over" in run(capsys, "check", "x.zarr", "--max-seconds", "0")[1]
 
@@ -310,6 +310,9 @@ def test_map(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["key"] == "c/0/0" and len(found["entries"]) == 6 and found["nbytes"] == 1324
     assert run(capsys, "map", "x.zarr/deep/grid", "--svg", "a.svg", "--colour", "ratio")[:2] == (0, "")
     assert Path("a.svg").read_text().startswith("<svg")
+    assert run(capsys, "map", "x.zarr/deep/grid", "--picture", "a.png")[:2] == (0, "")
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert run(capsys, "map", "x.zarr/deep/grid", "--picture", "a.gif")[0] == 2
     assert run(capsys, "map", "x.zarr/line")[0] == 2
     assert run(capsys, "map", "x.zarr/deep/grid", "7,7")[0] == 2
     assert run(capsys, "map", "x.zarr/deep/grid", "a")[0] == 2

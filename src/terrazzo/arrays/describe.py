@@ -76,10 +76,11 @@ class Described:
         array = _array(self)
         return int(inventory_of(array).sizes.sum()) + (array.store.getsize(document_key(array.path)) or 0)
 
-    def inventory(self, region: Any = None) -> Inventory:
+    def inventory(self, region: Any = None, *, slack: bool = False) -> Inventory:
         """Which chunks are stored, in which objects, where and how large; from shard indexes, without decoding.
 
         region: slices of step 1 and integers; chunks that lie in it, at least in part, count. None: the whole array.
+        slack: read the bytes too that no chunk covers, and tell those left free for chunks to grow (`InPlace`).
 
             >>> array = terrazzo.create_array(
             ...     {}, shape=(100, 100), dtype="f4", chunks=(10, 10), shards=(50, 50)
@@ -89,7 +90,7 @@ class Described:
             >>> len(found), found.keys, found.chunks[0].tolist()
             (6, ['c/0/0'], [0, 0])
         """
-        return inventory_of(_array(self), region)
+        return inventory_of(_array(self), region, slack)
 
     def stored_versions(self, region: tuple[tuple[int, int], ...]) -> dict[str, int]:
         """For `Inventory.is_stale`: a fingerprint of the version of every stored object of a region."""

@@ -33,8 +33,8 @@ LOOKED_FOR = 1000
 BATCH = 128
 
 
-def inventory_of(array: Array, region: Any = None) -> Inventory:
-    """The inventory of the chunks that a region touches."""
+def inventory_of(array: Array, region: Any = None, slack: bool = False) -> Inventory:
+    """The inventory of the chunks that a region touches; with `slack`, bytes that nothing covers are read, too."""
     box = region_of(array, region)
     return run(
         survey(
@@ -44,6 +44,7 @@ def inventory_of(array: Array, region: Any = None) -> Inventory:
             array.options,
             array.index_cache,
             layout_fingerprint(array),
+            slack,
         ),
         array.chunk_store,
     )

@@ -53,6 +53,7 @@ def compact(
     dead: float = 0.0,
     chunk_order: Order | None = None,
     foreign: Literal["refuse", "keep"] = "refuse",
+    slack: Literal["drop", "keep"] = "drop",
     progress: Progress = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CompactReport:
@@ -60,7 +61,9 @@ def compact(
 
     node: an Array, or anything that `open_array` takes. region: as in `array.inventory`. chunk_order: "morton", "C" or
     "F"; given, shards whose chunks lie otherwise are rewritten too. foreign: what becomes of shards that are files of
-    another format too: UnsupportedError, or they are kept as they are. progress: counts shards.
+    another format too: UnsupportedError, or they are kept as they are. slack: whether zero bytes behind chunks count as
+    dead; "keep" leaves shards alone that have no more than `dead` of others, and a rewritten one has none. progress:
+    counts shards.
 
     Each shard is replaced as by any other writer: at once, under its lock. Raises ShardError where an index is damaged.
     """
@@ -71,17 +74,20 @@ def compact(
         raise ValueError(f"chunk_order={chunk_order!r}; 'morton', 'C', 'F' or None is allowed")
     if not 0 <= dead <= 1:
         raise ValueError(f"dead={dead}; a share between 0 and 1 is needed")
+    if slack not in ("drop", "keep"):
+        raise ValueError(f"slack={slack!r}; 'drop' or 'keep' is allowed")
     report = CompactReport()
     if array.layout.sharding is None:
         return report
-    found = array.inventory(region)
+    found = array.inventory(region, slack=slack == "keep")
     report.shards, report.before = len(found.keys), int(found.sizes.sum())
+    unused = found.dead if found.slack is None else found.dead - found.slack
     lying = None if chunk_order is None else _lies_otherwise(array, found, chunk_order)
     strategy = Replace(chunk_order or "morton")
     prefix = len(array.layout.prefix)
     with follow(progress, len(found.keys), "compacting") as step:
         for k, key in enumerate(found.keys):
-            if found.dead[k] > dead * found.sizes[k] or (lying is not None and lying[k]):
+            if unused[k] > dead * found.sizes[k] or (lying is not None and lying[k]):
                 place = array.layout.keys.parse(key[prefix:], array.ndim)
                 assert place is not None
                 shard = EncodedShard(place, np.zeros(0, np.int64), np.zeros((0, 3), np.int64), [])

@@ -18,7 +18,9 @@ from terrazzo.blocks import aligned_blocks
 from terrazzo.care.report import Findings
 from terrazzo.errors import CodecError, TerrazzoError
 from terrazzo.index import first_range
+from terrazzo.inventory.slack import zeros_at_end
 from terrazzo.shard import EMPTY, dead_ranges, overlaps
+from terrazzo.stores.flow import run
 from terrazzo.stores.store import Open, Source
 
 __all__ = ["check_objects"]
@@ -38,6 +40,8 @@ def check_objects(array: Array, findings: Findings, verify_data: bool) -> Iterat
             if source is not None:
                 with source:
                     whole = _check_object(array, key, place, source, findings)
+                    if verify_data and whole is not None and array.layout.sharding is not None:
+                        _look_for_slack(array, place, whole, source, findings)
                 if verify_data and whole is not None:
                     yield from _decode(array, key, place, whole, findings)
             yield
@@ -151,6 +155,19 @@ def _check_shard(
             _chunk(array, place, count, int(shared[0])),
         )
     return kept if good.all() else None  # no reader believes an index of which a part is wrong
+
+
+def _look_for_slack(array: Array, place: Place, entries: Entries, source: Source, findings: Findings) -> None:
+    """Count, of the bytes that nothing covers, those that look like slack."""
+    assert array.layout.sharding is not None
+    if source.size is None:
+        return
+    count = array.layout.counts(np.array([place], np.int64).reshape(1, array.ndim))[0]
+    unused = dead_ranges(entries, source.size, array.layout.sharding.index_span(count, source.size))
+    try:
+        findings.slack_nbytes += int(run(zeros_at_end(source, unused), array.chunk_store).sum())
+    except OSError as error:
+        findings.add("unreadable", array.name, source.key, f"{source.key!r} cannot be read: {error}")
 
 
 def _check_entries(

@@ -65,7 +65,9 @@ class Report:
     complete: False where `max_seconds` ended it. listed: False where the store cannot list, so that foreign keys and
     chunks outside the grid were not looked for. verified: whether chunks were decoded. objects: stored chunks and
     shards; chunks: stored chunks, inner ones where there are shards; decoded: those that decoded. nbytes: bytes of the
-    objects; dead_nbytes: bytes in shards that no chunk and no index covers. left_out: problems past those kept.
+    objects; dead_nbytes: bytes in shards that no chunk and no index covers; slack_nbytes: of them, those that look like
+    slack, left free for chunks to grow (None: data were not read, and the index cannot tell). left_out: problems past
+    those kept.
     """
 
     groups: int = 0
@@ -75,6 +77,7 @@ class Report:
     decoded: int = 0
     nbytes: int = 0
     dead_nbytes: int = 0
+    slack_nbytes: int | None = None
     complete: bool = True
     listed: bool = True
     verified: bool = False
@@ -105,6 +108,7 @@ class Report:
             "decoded": self.decoded,
             "nbytes": self.nbytes,
             "dead_nbytes": self.dead_nbytes,
+            "slack_nbytes": self.slack_nbytes,
             "problems": [problem.to_json() for problem in self.problems],
             "problems_left_out": self.left_out,
         }
@@ -126,7 +130,7 @@ class Findings:
         self._problems: list[Problem] = []
         self._left_out = 0
         self.groups = self.arrays = self.objects = self.chunks = self.decoded = 0
-        self.nbytes = self.dead_nbytes = 0
+        self.nbytes = self.dead_nbytes = self.slack_nbytes = 0
         self.complete = self.listed = True
         self.verified = False
 
@@ -153,6 +157,7 @@ class Findings:
             decoded=self.decoded,
             nbytes=self.nbytes,
             dead_nbytes=self.dead_nbytes,
+            slack_nbytes=self.slack_nbytes if self.verified else None,
             complete=self.complete,
             listed=self.listed,
             verified=self.verified,

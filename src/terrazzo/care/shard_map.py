@@ -1,4 +1,4 @@
-"""The map of one shard: where its inner chunks lie, what is dead, and where the index is.
+"""The map of one shard: where its inner chunks lie, what is dead or left free, and where the index is.
 
 What it does not do: decode chunks, or judge entries: a broken shard is drawn as it is.
 Specification: sharding_indexed 1.0, "Binary shard format".
@@ -13,11 +13,14 @@ from typing import Any, Literal
 import numpy as np
 
 from terrazzo.arrays.array import Array
-from terrazzo.drawing import shard_map_svg, shard_map_text
+from terrazzo.drawing import shard_map_png, shard_map_svg, shard_map_text
 from terrazzo.errors import BoundsCheckError, ChunkNotFoundError, ShardError
 from terrazzo.groups.opening import open_array
 from terrazzo.index import first_range
-from terrazzo.stores.store import Open
+from terrazzo.inventory.slack import zeros_at_end
+from terrazzo.shard import EMPTY, dead_ranges
+from terrazzo.stores.flow import run
+from terrazzo.stores.store import Open, Source
 
 __all__ = ["ShardMap", "shard_map"]
 
@@ -27,7 +30,8 @@ class ShardMap:
     """The bytes of one shard; `print` draws it with characters, a notebook as SVG.
 
     entries: uint64 (n, 2) of (offset, nbytes) as the index has them, in C order of the inner chunks.
-    index_range: (start, length) of the index, `start` from the end where it is negative.
+    index_range: (start, length) of the index, `start` from the end where it is negative. slack: (start, stop) of the
+    bytes that look like they were left free for chunks to grow: zeros at the end of what nothing covers.
     """
 
     key: str
@@ -37,23 +41,25 @@ class ShardMap:
     index_range: tuple[int, int | None]
     chunks_per_shard: tuple[int, ...]
     chunk_nbytes: int | None
+    slack: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
-        return shard_map_text(
-            self.entries, self.size, self.index_range, self.chunks_per_shard, title=self.key
-        )
+        return shard_map_text(*self._bytes(), slack=self.slack, title=self.key)
 
     def svg(self, colour: Literal["position", "ratio"] = "position") -> str:
         """A picture; chunks coloured by their place in the grid, or by how well they are compressed."""
         return shard_map_svg(
-            self.entries,
-            self.size,
-            self.index_range,
-            self.chunks_per_shard,
-            colour=colour,
-            chunk_nbytes=self.chunk_nbytes,
-            title=self.key,
+            *self._bytes(), colour=colour, chunk_nbytes=self.chunk_nbytes, slack=self.slack, title=self.key
         )
+
+    def png(self, colour: Literal["position", "ratio"] = "position") -> bytes:
+        """The same as pixels, without words: the index is red, dead space grey, slack light grey."""
+        return shard_map_png(
+            *self._bytes(), colour=colour, chunk_nbytes=self.chunk_nbytes, slack=self.slack, title=self.key
+        )
+
+    def _bytes(self) -> tuple[Any, ...]:
+        return self.entries, self.size, self.index_range, self.chunks_per_shard
 
     def _repr_html_(self) -> str:
         return self.svg()
@@ -85,13 +91,27 @@ def shard_map(
     with source:
         first = source.first
         size = source.size if source.size is not None else array.chunk_store.getsize(key) or 0
-    needed = sharding.index_nbytes(count)
-    if first is None or memoryview(first).nbytes != needed:
-        raise ShardError(
-            f"shard {key!r} has {size:,} bytes, fewer than the {needed:,} of its index: it was cut short"
-        )
-    entries = sharding.decode_index(first, count)
-    return ShardMap(key, place, entries, size, asked, count, layout.chain.spec.nbytes)
+        needed = sharding.index_nbytes(count)
+        if first is None or memoryview(first).nbytes != needed:
+            raise ShardError(
+                f"shard {key!r} has {size:,} bytes, fewer than the {needed:,} of its index: it was cut short"
+            )
+        entries = sharding.decode_index(first, count)
+        slack = _slack(array, source, entries, size, sharding.index_span(count, size))
+    return ShardMap(key, place, entries, size, asked, count, layout.chain.spec.nbytes, slack)
+
+
+def _slack(
+    array: Array, source: Source, entries: Any, size: int, index: tuple[int, int]
+) -> tuple[tuple[int, int], ...]:
+    """(start, stop) of what looks like slack; nothing where entries are wrong."""
+    stored = entries[entries[:, 0] != EMPTY]
+    if ((stored > size) | (stored[:, :1] + stored[:, 1:] > size)).any():
+        return ()
+    unused = dead_ranges(entries, size, index)
+    zeros = run(zeros_at_end(source, unused), array.chunk_store)
+    stops = unused.sum(axis=1)
+    return tuple((int(stop - n), int(stop)) for stop, n in zip(stops, zeros, strict=True) if n)
 
 
 def _checked(array: Array, index: Sequence[int]) -> tuple[int, ...]:

@@ -43,7 +43,8 @@ def _print(report: Report) -> None:
     lines = [
         f"{_count(report.groups, 'group')}, {_count(report.arrays, 'array')}, "
         f"{_count(report.objects, 'object')} of {nbytes_text(report.nbytes)}, {_count(report.chunks, 'chunk')}",
-        f"dead space {nbytes_text(report.dead_nbytes)}",
+        f"dead space {nbytes_text(report.dead_nbytes)}"
+        + (f", {nbytes_text(report.slack_nbytes)} of it slack" if report.slack_nbytes else ""),
     ]
     if report.verified:
         lines.append(f"{_count(report.decoded, 'chunk')} decoded")

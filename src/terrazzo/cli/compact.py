@@ -26,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--order", choices=("morton", "C", "F"), help="shards whose chunks lie otherwise, too"
     )
     parser.add_argument(
+        "--keep-slack",
+        action="store_true",
+        help="bytes left free for chunks to grow do not count as dead",
+    )
+    parser.add_argument(
         "--keep-foreign",
         action="store_true",
         help="leave shards that are files of another format too as they are",
@@ -38,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         dead=arguments.dead,
         chunk_order=arguments.order,
         foreign="keep" if arguments.keep_foreign else "refuse",
+        slack="keep" if arguments.keep_slack else "drop",
         progress=not arguments.quiet,
     )
     if arguments.json:

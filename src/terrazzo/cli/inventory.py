@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from terrazzo.care.presence import presence_map
-from terrazzo.cli.output import print_fields, print_json, print_lines
+from terrazzo.cli.output import print_fields, print_json, print_lines, write_picture
 from terrazzo.cli.selection import parse_selection
 from terrazzo.drawing import nbytes_text
 from terrazzo.groups.opening import open_array
@@ -25,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", metavar="FILE", help="tell what changed since a manifest was written")
     parser.add_argument("--map", action="store_true", help="draw which shards are stored, and how full")
     parser.add_argument("--picture", metavar="FILE", help="the same as a picture: FILE.svg or FILE.png")
+    parser.add_argument("--slack", action="store_true", help="read the unused bytes and tell slack from them")
     parser.add_argument("--chunks", action="store_true", help="with --json: one line for every stored chunk")
 
 
@@ -48,14 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.map or arguments.picture is not None:
         drawn = presence_map(array, region)
         if arguments.picture is not None:
-            path = Path(arguments.picture)
-            if path.suffix not in (".svg", ".png"):
-                raise ValueError(f"{path.name!r}: pictures are .svg or .png")
-            path.write_bytes(drawn.png() if path.suffix == ".png" else drawn.svg().encode())
+            write_picture(arguments.picture, drawn.svg, drawn.png)
         if arguments.map and not arguments.json:
             print_lines(str(drawn))
             return 0
-    found = array.inventory(region)
+    found = array.inventory(region, slack=arguments.slack)
     if arguments.save is not None:
         found.save(arguments.save)
     if arguments.json:
@@ -66,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             "nbytes": int(found.sizes.sum()),
             "chunk_nbytes": found.stored_nbytes,
             "dead_nbytes": found.dead_nbytes,
+            "slack_nbytes": found.slack_nbytes,
             "ratio": found.ratio,
         }
         if arguments.chunks:
@@ -89,7 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
                 "chunk bytes",
                 f"{nbytes_text(found.stored_nbytes)}, {found.ratio:.1f} times smaller than decoded",
             ),
-            ("dead bytes", nbytes_text(found.dead_nbytes)),
+            (
+                "dead bytes",
+                nbytes_text(found.dead_nbytes)
+                + (f", {nbytes_text(found.slack_nbytes or 0)} of them slack" if arguments.slack else ""),
+            ),
         ]
     )
     return 0

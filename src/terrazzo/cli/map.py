@@ -1,4 +1,4 @@
-"""map: the bytes of one shard: inner chunks, dead space, index."""
+"""map: the bytes of one shard: inner chunks, dead space, slack, index."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from terrazzo.care import shard_map
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import print_json, print_lines, write_picture
 
 __all__ = ["NAME", "add_arguments", "run"]
 
@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "index", metavar="INDEX", nargs="?", type=_index, help="of the shard: 0,1 (the first stored)"
     )
-    parser.add_argument("--svg", metavar="FILE", help="draw it as a picture instead")
+    parser.add_argument("--picture", metavar="FILE", help="draw it instead: FILE.svg or FILE.png")
+    parser.add_argument("--svg", metavar="FILE", help="as --picture, whatever the file is called")
     parser.add_argument(
         "--colour",
         choices=("position", "ratio"),
@@ -29,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     found = shard_map(arguments.url, arguments.index)
+    if arguments.picture is not None:
+        write_picture(
+            arguments.picture, lambda: found.svg(arguments.colour), lambda: found.png(arguments.colour)
+        )
     if arguments.svg is not None:
         Path(arguments.svg).write_text(found.svg(arguments.colour), encoding="utf-8")
     if arguments.json:
@@ -42,9 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
                 "nbytes": found.size,
                 "chunks_per_shard": list(found.chunks_per_shard),
                 "entries": entries,
+                "slack": found.slack,
             }
         )
-    elif arguments.svg is None:
+    elif arguments.svg is None and arguments.picture is None:
         print_lines(str(found))
     return 0
 

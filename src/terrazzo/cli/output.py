@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from terrazzo.drawing import printable, text_table
 
-__all__ = ["parse_shape", "print_fields", "print_json", "print_lines", "short_json"]
+__all__ = ["parse_shape", "print_fields", "print_json", "print_lines", "short_json", "write_picture"]
 
 
 def print_lines(text: str) -> None:
@@ -27,6 +29,14 @@ def print_json(value: Any) -> None:
 def print_fields(fields: list[tuple[str, object]]) -> None:
     """Names and values in two columns."""
     print_lines(text_table(fields, longest=1000))
+
+
+def write_picture(name: str, svg: Callable[[], str], png: Callable[[], bytes]) -> None:
+    """A picture as the file's name says."""
+    path = Path(name)
+    if path.suffix not in (".svg", ".png"):
+        raise ValueError(f"{path.name!r}: pictures are .svg or .png")
+    path.write_bytes(png() if path.suffix == ".png" else svg().encode())
 
 
 def short_json(value: Any, longest: int = 200) -> str:

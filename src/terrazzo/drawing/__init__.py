@@ -12,7 +12,7 @@ from terrazzo.drawing.colours import colour_table
 from terrazzo.drawing.grid import grid_svg
 from terrazzo.drawing.heatmap import heatmap_png
 from terrazzo.drawing.presence import presence_svg
-from terrazzo.drawing.shard_map import shard_map_svg, shard_map_text
+from terrazzo.drawing.shard_map import shard_map_png, shard_map_svg, shard_map_text
 from terrazzo.drawing.text import nbytes_text, printable, text_table
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "nbytes_text",
     "presence_svg",
     "printable",
+    "shard_map_png",
     "shard_map_svg",
     "shard_map_text",
     "text_table",

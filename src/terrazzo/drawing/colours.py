@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ACCENT", "DEAD", "INDEX", "colour_table", "hexadecimal"]
+__all__ = ["ACCENT", "DEAD", "INDEX", "SLACK", "colour_table", "hexadecimal"]
 
 #: fixed colours, of middle lightness so that they stand on white as well as on black
 ACCENT = "#3b8ea5"
 INDEX = "#d1495b"
 DEAD = "#8a8a8a"
+SLACK = "#c3c6cc"
 
 Array = np.ndarray[Any, Any]
 

@@ -1,23 +1,20 @@
 """A picture of values: two dimensions of numbers as an 8-bit PNG.
 
 What it does not do: scale up, add axes or choose what to show; one element becomes one pixel, or several one pixel.
-Specification: PNG (ISO/IEC 15948), palette images with one transparent entry.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import Any, Literal
 
 import numpy as np
 
 from terrazzo.drawing.colours import colour_table
+from terrazzo.drawing.png import png
 
 __all__ = ["heatmap_png"]
 
 Array = np.ndarray[Any, Any]
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def heatmap_png(
@@ -62,7 +59,7 @@ def heatmap_png(
         if colours == "table"
         else np.repeat(np.arange(1, 256, dtype=np.uint8)[:, None], 3, 1)
     )
-    return _png(pixels, np.concatenate([np.zeros((1, 3), np.uint8), table]))
+    return png(pixels, np.concatenate([np.zeros((1, 3), np.uint8), table]))
 
 
 def _reduced(picture: Array, longest: int) -> Array:
@@ -81,23 +78,3 @@ def _reduced(picture: Array, longest: int) -> Array:
         count = np.add.reduceat(finite.sum(axis=0), starts)
         rows.append(np.divide(total, count, out=np.full(len(starts), np.nan), where=count > 0))
     return np.stack(rows)
-
-
-def _png(pixels: Array, palette: Array) -> bytes:
-    height, width = pixels.shape
-    lines = np.zeros((height, width + 1), np.uint8)  # every line begins with its filter: 0, none
-    lines[:, 1:] = pixels
-    return b"".join(
-        [
-            _SIGNATURE,
-            _piece(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
-            _piece(b"PLTE", palette.tobytes()),
-            _piece(b"tRNS", b"\x00"),
-            _piece(b"IDAT", zlib.compress(lines.tobytes(), 6)),
-            _piece(b"IEND", b""),
-        ]
-    )
-
-
-def _piece(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -7,17 +7,18 @@ Specification: sharding_indexed 1.0, "Binary shard format".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from terrazzo.drawing import svg
-from terrazzo.drawing.colours import DEAD, INDEX, hexadecimal
+from terrazzo.drawing.colours import DEAD, INDEX, SLACK, colour_table, hexadecimal
+from terrazzo.drawing.png import png
 from terrazzo.drawing.text import nbytes_text, printable
 
-__all__ = ["shard_map_svg", "shard_map_text"]
+__all__ = ["shard_map_png", "shard_map_svg", "shard_map_text"]
 
 Array = np.ndarray[Any, Any]
 Colour = Literal["position", "ratio"]
@@ -38,6 +39,7 @@ def shard_map_svg(
     *,
     colour: Colour = "position",
     chunk_nbytes: int | None = None,
+    slack: Sequence[tuple[int, int]] = (),
     title: str | None = None,
 ) -> str:
     """The bytes of one shard from its first to its last, in rows like text.
@@ -45,12 +47,13 @@ def shard_map_svg(
     entries: uint64 (n, 2) of (offset, nbytes) in C order of the inner chunks; both 2**64 - 1 where one is absent.
     size: bytes of the shard. index_range: (start, length) of the index, `start` from the end where it is negative;
     None where the index lies elsewhere. colour: by the inner chunk's place in the grid ("position"), or by how well it
-    is compressed ("ratio", needs `chunk_nbytes`, the bytes of a decoded inner chunk). At most 2,000 rectangles are
-    drawn; a larger map shows the mean of what lies in each of its cells, and says so.
+    is compressed ("ratio", needs `chunk_nbytes`, the bytes of a decoded inner chunk). slack: (start, stop) of bytes
+    that were left free for chunks to grow. At most 2,000 rectangles are drawn; a larger map shows the mean of what lies
+    in each of its cells, and says so.
     """
-    spans = _Spans.of(entries, size, index_range, chunks_per_shard)
+    spans = _Spans.of(entries, size, index_range, chunks_per_shard, slack)
     values, low, high = _values(spans, colour, chunk_nbytes)
-    pieces = len(spans.offsets) + 2
+    pieces = len(spans.offsets) + len(spans.slack) + 2
     merged = 2 * pieces + 24 > RECTANGLES
     rows = 24 if merged else max(1, min(24, -(-pieces // 24)))
     per_row = max(1, -(-size // rows))
@@ -59,7 +62,11 @@ def shard_map_svg(
     if title:
         top += 16
         elements.append(svg.text(4, top - 6, title, more='font-weight="bold"'))
-    boxes = _cells(spans, values, rows, 80) if merged else _pieces(spans, values)
+    boxes = (
+        [(a, b, fill, _range_words(a, b)) for a, b, fill, _ in _cells(spans, values, rows, 80)]
+        if merged
+        else _pieces(spans, values)
+    )
     drawn = 0
     for start, stop, fill, words in boxes:
         for row in range(start // per_row, -(-stop // per_row)):
@@ -90,6 +97,49 @@ def shard_map_svg(
     )
 
 
+def shard_map_png(
+    entries: Array,
+    size: int,
+    index_range: tuple[int, int | None] | None,
+    chunks_per_shard: Sequence[int],
+    *,
+    colour: Colour = "position",
+    chunk_nbytes: int | None = None,
+    slack: Sequence[tuple[int, int]] = (),
+    title: str | None = None,
+) -> bytes:
+    """The same picture as pixels, without words in it; they are in the file's description.
+
+    Arguments as for `shard_map_svg`.
+    """
+    spans = _Spans.of(entries, size, index_range, chunks_per_shard, slack)
+    values, low, high = _values(spans, colour, chunk_nbytes)
+    rows = max(1, min(24, -(-(len(spans.offsets) + len(spans.slack) + 2) // 24)))
+    width, row, gap = int(WIDTH), int(ROW), int(GAP)
+    boxes = _cells(spans, values, rows, width)
+    fixed = {INDEX: 253, DEAD: 254, SLACK: 255}
+    table = colour_table(252)
+    palette = np.zeros((256, 3), np.uint8)
+    palette[1:253] = table
+    for fill, number in fixed.items():
+        palette[number] = [int(fill[k : k + 2], 16) for k in (1, 3, 5)]
+    per_row = max(1, -(-size // rows))
+    used = -(-size // per_row) if size else 1
+    pixels = np.zeros((used * (row + gap) + gap, width + 2 * gap), np.uint8)
+    for start, stop, fill, share in boxes:
+        line, first = divmod(start, per_row)
+        top = gap + line * (row + gap)
+        left = gap + first * width // per_row
+        right = gap + max((stop - line * per_row) * width // per_row, first * width // per_row + 1)
+        pixels[top : top + row, left:right] = fixed.get(fill) or 1 + round(share * 251)
+    words = [
+        f"{title or 'map of a shard'}: colours from {low} (dark) to {high} (light), red the index, grey dead space"
+    ]
+    if spans.slack:
+        words.append("light grey slack")
+    return png(pixels, palette, "; ".join([*words, *_sentences(spans, False)]))
+
+
 def shard_map_text(
     entries: Array,
     size: int,
@@ -98,20 +148,21 @@ def shard_map_text(
     *,
     width: int = 64,
     rows: int = 16,
+    slack: Sequence[tuple[int, int]] = (),
     title: str | None = None,
 ) -> str:
     """The bytes of one shard for a terminal: a character for so many bytes, and what each character means.
 
     Arguments as for `shard_map_svg`. 0 to z stand for the inner chunks from the first to the last in C order, "#" for
-    the index, "." for dead space.
+    the index, "." for dead space, "_" for slack.
     """
-    spans = _Spans.of(entries, size, index_range, chunks_per_shard)
+    spans = _Spans.of(entries, size, index_range, chunks_per_shard, slack)
     values, _, _ = _values(spans, "position", None)
     width, rows = max(1, width), max(1, rows)
     cell = max(1, -(-size // (width * rows)))
     count = -(-size // cell)
     bounds = np.minimum(np.arange(count + 1, dtype=np.float64) * cell, size)
-    chunk, index, value = _shares(spans, values, bounds)
+    chunk, index, free, value = _shares(spans, values, bounds)
     if len(spans.numbers):
         # a character that two chunks share belongs to the one in its middle; only of many the mean is shown
         middle = (bounds[:-1] + bounds[1:]) / 2
@@ -120,9 +171,9 @@ def shard_map_text(
         value = np.where(owned, values[owner], value)
     lines = [printable(title)] if title else []
     characters = []
-    for c, i, v in zip(chunk.tolist(), index.tolist(), value.tolist(), strict=True):
+    for c, i, f, v in zip(chunk.tolist(), index.tolist(), free.tolist(), value.tolist(), strict=True):
         if max(c, i) == 0:
-            characters.append(".")
+            characters.append("_" if f > 0.5 else ".")
         elif i >= c:
             characters.append("#")
         else:
@@ -132,7 +183,9 @@ def shard_map_text(
         lines.append(f"{nbytes_text(at * cell):>{label}}  {''.join(characters[at : at + width])}")
     n = len(entries)
     lines.append(
-        f"0-z inner chunks 0 to {max(n - 1, 0):,} in C order, # index, . dead; one character is {nbytes_text(cell)}"
+        f"0-z inner chunks 0 to {max(n - 1, 0):,} in C order, # index, . dead"
+        + (", _ slack" if spans.slack else "")
+        + f"; one character is {nbytes_text(cell)}"
     )
     lines += _sentences(spans, False)
     return "\n".join(lines)
@@ -149,6 +202,7 @@ class _Spans:
     stops: Array
     index: tuple[int, int] | None
     gaps: tuple[tuple[int, int], ...]
+    slack: tuple[tuple[int, int], ...]
     overlap: int
     outside: int
 
@@ -159,6 +213,7 @@ class _Spans:
         size: int,
         index_range: tuple[int, int | None] | None,
         chunks_per_shard: Sequence[int],
+        slack: Sequence[tuple[int, int]] = (),
     ) -> _Spans:
         table = np.asarray(entries, dtype=np.uint64)
         n = 1
@@ -184,11 +239,28 @@ class _Spans:
             start = max(0, size + start) if start < 0 else min(start, size)
             index = (start, size if length is None else min(size, start + length))
         gaps, overlap = _gaps(offsets, stops, index, size)
-        return cls(size, tuple(chunks_per_shard), numbers, offsets, stops, index, gaps, overlap, outside)
+        free = tuple((max(0, start), min(stop, size)) for start, stop in slack)
+        gaps = tuple(_without(gaps, free))
+        return cls(
+            size, tuple(chunks_per_shard), numbers, offsets, stops, index, gaps, free, overlap, outside
+        )
 
     @property
     def dead(self) -> int:
         return sum(stop - start for start, stop in self.gaps)
+
+    @property
+    def kept_free(self) -> int:
+        return sum(stop - start for start, stop in self.slack)
+
+
+def _without(gaps: Sequence[tuple[int, int]], slack: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The gaps less the slack at their ends."""
+    ends = {stop: start for start, stop in slack}
+    for start, stop in gaps:
+        first = max(start, ends.get(stop, stop))
+        if first > start:
+            yield start, first
 
 
 def _gaps(
@@ -227,8 +299,9 @@ def _values(spans: _Spans, colour: Colour, chunk_nbytes: int | None) -> tuple[Ar
 
 
 def _pieces(spans: _Spans, values: Array) -> list[tuple[int, int, str, str]]:
-    """(start, stop, colour, words) of every chunk, of the index and of dead space."""
+    """(start, stop, colour, words) of every chunk, of the index, of dead space and of slack."""
     boxes = [(start, stop, DEAD, f"dead space: {_range_words(start, stop)}") for start, stop in spans.gaps]
+    boxes += [(start, stop, SLACK, f"slack: {_range_words(start, stop)}") for start, stop in spans.slack]
     colours = hexadecimal(values)
     places = np.stack(np.unravel_index(spans.numbers, spans.counts), axis=1) if spans.counts else None
     for i, (start, stop) in enumerate(zip(spans.offsets.tolist(), spans.stops.tolist(), strict=True)):
@@ -239,15 +312,15 @@ def _pieces(spans: _Spans, values: Array) -> list[tuple[int, int, str, str]]:
     return boxes
 
 
-def _cells(spans: _Spans, values: Array, rows: int, columns: int) -> list[tuple[int, int, str, str]]:
-    """As `_pieces`, for cells of equal length, each with the mean colour of the chunks in it."""
+def _cells(spans: _Spans, values: Array, rows: int, columns: int) -> list[tuple[int, int, str, float]]:
+    """(start, stop, colour, value) of cells of equal length, each with the mean value of the chunks in it."""
     per_row = max(1, -(-spans.size // rows))
     starts = np.minimum(
         np.arange(rows)[:, None] * per_row + np.arange(columns) * per_row // columns, spans.size
     )
     bounds = np.append(starts.reshape(-1), spans.size).astype(np.float64)
-    chunk, index, value = _shares(spans, values, bounds)
-    dead = 1.0 - chunk - index
+    chunk, index, free, value = _shares(spans, values, bounds)
+    dead = 1.0 - chunk - index - free
     colours = hexadecimal(value)
     boxes = []
     for i, (start, stop) in enumerate(
@@ -255,20 +328,32 @@ def _cells(spans: _Spans, values: Array, rows: int, columns: int) -> list[tuple[
     ):
         if stop <= start:
             continue
-        fill = INDEX if index[i] >= max(chunk[i], dead[i]) else DEAD if dead[i] > 0.5 else colours[i]
-        boxes.append((start, stop, fill, f"{_range_words(start, stop)}: {max(dead[i], 0.0):.0%} dead"))
+        unused = max(dead[i], free[i])
+        fill = colours[i]
+        if index[i] >= max(chunk[i], unused):
+            fill = INDEX
+        elif dead[i] + free[i] > 0.5:
+            fill = DEAD if dead[i] >= free[i] else SLACK
+        boxes.append((start, stop, fill, float(value[i])))
     return boxes
 
 
-def _shares(spans: _Spans, values: Array, bounds: Array) -> tuple[Array, Array, Array]:
-    """For each cell between two bounds: shares of chunk and index bytes, and the mean value of its chunks."""
+def _shares(spans: _Spans, values: Array, bounds: Array) -> tuple[Array, Array, Array, Array]:
+    """For each cell between two bounds: shares of chunk, index and slack bytes, and the mean value of its chunks."""
     covered = _integral(spans.offsets, spans.stops, np.ones(len(spans.offsets)), bounds)
     weighted = _integral(spans.offsets, spans.stops, values, bounds)
     lengths = np.maximum(np.diff(bounds), 1e-9)
     ends = spans.index if spans.index is not None else (0, 0)
     index = np.clip(np.diff(np.clip(bounds, *ends)), 0, None) if ends[1] > ends[0] else np.zeros(len(lengths))
     value = np.divide(weighted, covered, out=np.zeros(len(lengths)), where=covered > 0)
-    return np.minimum(covered / lengths, 1.0), index / lengths, np.clip(value, 0, 1)
+    starts, stops = np.array(spans.slack, np.int64).reshape(-1, 2).T
+    free = _integral(starts, stops, np.ones(len(starts)), bounds)
+    return (
+        np.minimum(covered / lengths, 1.0),
+        index / lengths,
+        np.minimum(free / lengths, 1.0),
+        np.clip(value, 0, 1),
+    )
 
 
 def _integral(starts: Array, stops: Array, weights: Array, bounds: Array) -> Array:
@@ -300,6 +385,7 @@ def _legend(x: float, y: float, colour: Colour, low: str, high: str, spans: _Spa
     for fill, word, there in (
         (INDEX, "index", spans.index is not None),
         (DEAD, "dead space", bool(spans.gaps)),
+        (SLACK, "slack", bool(spans.slack)),
     ):
         if there:
             elements.append(svg.rectangle(at, y - 9, 10, 10, fill=fill))
@@ -318,6 +404,8 @@ def _sentences(spans: _Spans, merged: bool) -> list[str]:
         f"{len(spans.numbers):,} of {n:,} inner chunks, {nbytes_text(chunk_bytes)} of {nbytes_text(spans.size)}",
         f"dead space {nbytes_text(spans.dead)} ({share:.0%})",
     ]
+    if spans.slack:
+        parts.append(f"slack {nbytes_text(spans.kept_free)}")
     if spans.index is not None:
         place = "start" if spans.index[0] == 0 and spans.index[1] < spans.size else "end"
         parts.append(f"index {nbytes_text(spans.index[1] - spans.index[0])} at the {place}")

@@ -43,6 +43,7 @@ def save(inventory: Inventory, path: str | PathLike[str]) -> None:
                 allow_pickle=False,
                 head=np.frombuffer(json.dumps(words).encode(), np.uint8),
                 **{name: getattr(inventory, name) for name in [*COLUMNS, *OBJECTS]},
+                **({} if inventory.slack is None else {"slack": inventory.slack}),
             )
             file.flush()
             os.fsync(file.fileno())
@@ -58,13 +59,14 @@ def load(path: str | PathLike[str]) -> Inventory:
     try:
         with np.load(os.fspath(path), allow_pickle=False) as parts:
             words = json.loads(bytes(parts["head"]))
-            columns = {name: parts[name] for name in [*COLUMNS, *OBJECTS]}
+            kinds = COLUMNS | OBJECTS | ({"slack": "int64"} if "slack" in parts else {})
+            columns = {name: parts[name] for name in kinds}
         if words["format"] != FORMAT:
             raise ValueError(f"it says {words['format']!r:.60}")
         shape = tuple(int(n) for n in words["shape"])
         keys = [str(key) for key in words["keys"]]
-        for name, kind in {**COLUMNS, **OBJECTS}.items():
-            rows = len(keys) if name in OBJECTS else len(columns["object"])
+        for name, kind in kinds.items():
+            rows = len(columns["object"]) if name in COLUMNS else len(keys)
             wanted = (rows, len(shape)) if name == "chunks" else (rows,)
             if columns[name].dtype != kind or columns[name].shape != wanted:
                 raise ValueError(f"{name} has shape {columns[name].shape} and type {columns[name].dtype}")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.inventory.slack import zeros_at_end
 from terrazzo.inventory.table import UNKNOWN, Inventory, fingerprint
 from terrazzo.layout import Layout
 from terrazzo.options import Options
@@ -33,10 +34,12 @@ def survey(
     options: Options,
     cache: IndexCache,
     document: int = UNKNOWN,
+    slack: bool = False,
 ) -> Generator[Any, Any, Inventory]:
     """Look at the objects with these grid indices, int64 (m, ndim); None: at all that a region touches.
 
     region: (first, past the last) element per dimension; only chunks that lie in it, in part at least, count.
+    slack: read the bytes that no chunk covers, too, to tell slack from others.
     """
     ndim = layout.ndim
     inner = layout.inner_shape
@@ -46,6 +49,7 @@ def survey(
     keys: list[str] = []
     sizes: list[int] = []
     dead: list[int] = []
+    free: list[int] = []
     tags: list[int] = []
     most = max_objects(layout, options)
     for batch in _batches(layout, outers, region, most):
@@ -77,6 +81,7 @@ def survey(
                             whole.close()
                     sizes.append(size)
                     dead.append(0)
+                    free.append(0)
                     chunk = batch[k : k + 1]
                     found.append((chunk, np.array([number]), np.array([[0, size]], np.uint64)))
                     continue
@@ -85,13 +90,10 @@ def survey(
                     index = parse(layout, names[k], counts[k], source, options.strict)
                     cache.put(names[k], index)
                 sizes.append(index.size)
-                dead.append(
-                    int(
-                        dead_ranges(index.entries, index.size, _span(layout, counts[k], index.size))[
-                            :, 1
-                        ].sum()
-                    )
-                )
+                unused = dead_ranges(index.entries, index.size, _span(layout, counts[k], index.size))
+                dead.append(int(unused[:, 1].sum()))
+                if slack:
+                    free.append(int((yield from zeros_at_end(source, unused)).sum()))
                 chunks, entries = _rows(layout, batch[k], counts[k], index.entries, spans)
                 found.append((chunks, np.full(len(chunks), number, np.int64), entries))
         finally:
@@ -114,6 +116,7 @@ def survey(
         dead=np.array(dead, np.int64),
         tags=np.array(tags, np.uint64),
         document=document,
+        slack=np.array(free, np.int64) if slack else None,
     )
 
 

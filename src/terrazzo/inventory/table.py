@@ -44,7 +44,9 @@ class Inventory:
     one ends. chunks: int64 (n, ndim), indices in the grid of chunks. object: int64 (n,), which of `keys` holds each.
     offset, nbytes: uint64 (n,), where its bytes lie in that object. keys: the stored objects that the region touches;
     per object sizes (bytes), dead (bytes that neither its index nor any of its chunks covers) and tags (fingerprints
-    of versions). name: the array's path. document: fingerprint of what decides where chunks lie.
+    of versions). name: the array's path. document: fingerprint of what decides where chunks lie. slack: per object,
+    of its dead bytes, those that look like slack, left free for chunks to grow; None where the bytes were not read,
+    since the index cannot tell.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Inventory:
     dead: Array
     tags: Array
     document: int = UNKNOWN
+    slack: Array | None = None
 
     def __len__(self) -> int:
         return len(self.chunks)
@@ -99,8 +102,13 @@ class Inventory:
 
     @property
     def dead_nbytes(self) -> int:
-        """Bytes of the objects that nothing uses."""
+        """Bytes of the objects that nothing uses, slack among them."""
         return int(self.dead.sum())
+
+    @property
+    def slack_nbytes(self) -> int | None:
+        """Of `dead_nbytes`, those that look like slack; None where the bytes were not read."""
+        return None if self.slack is None else int(self.slack.sum())
 
     @property
     def decoded_nbytes(self) -> int:
