@@ -239,8 +239,8 @@ class Array(Placed, Chunked, Described, Entrances):
             raise ValueError(f"{len(projections)} selections were given, and {len(outs)} arrays for them")
         buffers = [self.output(p, o) for p, o in zip(projections, outs, strict=True)]
         selected = list(zip(projections, buffers, strict=True))
-        flow = read_many(self._layout, selected, self._options, self._cache, self._chunks)
-        run(flow, self._chunk_store)
+        store = self._chunk_store
+        run(read_many(self._layout, selected, self._options, self._cache, self._chunks, store.cost), store)
         found = []
         for (projection, buffer), given in zip(selected, outs, strict=True):
             if given is not None and not np.may_share_memory(buffer, given):

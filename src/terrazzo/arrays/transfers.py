@@ -43,7 +43,16 @@ def getting(
             out[...] = projection.finish(buffer)
         return out
 
-    return read(array.layout, projection, buffer, array.options, array.index_cache, array.chunk_cache), finish
+    flow = read(
+        array.layout,
+        projection,
+        buffer,
+        array.options,
+        array.index_cache,
+        array.chunk_cache,
+        array.chunk_store.cost,
+    )
+    return flow, finish
 
 
 def setting(array: Array, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> Flow:

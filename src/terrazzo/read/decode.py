@@ -9,6 +9,7 @@ import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.locate import DONE, MISSING, Objects
+from terrazzo.read.spans import joined, lots
 from terrazzo.stores.flow import Fetching, Working
 from terrazzo.stores.store import Source
 
@@ -48,18 +50,22 @@ class Job:
     out: Array
 
 
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """Rows of a job, on their way into its output. picked: which of the job's rows they are (None: all)."""
+
+    job: Job
+    rows: Array
+    picked: Array | None = None
+
+
 def decode(layout: Layout, jobs: Sequence[Job], objects: Objects, options: Options) -> Flow:
     """Fetch what has no handle, then run the kernel (or the chain, in Python) over the rows."""
-    handles = [b"" if source is None else _handle_of(source) for source in objects.sources]
-    lacking = [number for number, handle in enumerate(handles) if handle is None]
-    if not lacking:
-        if len(jobs) > 1 and (programs := layout.programs(layout.chains(objects.outers)[0])) is not None:
-            yield from _decode_jobs(layout, objects, jobs, programs, handles, options)
-            return
-        for job in jobs:
-            yield from _decode_rows(layout, objects, job, job.rows, handles, options)
-        return
-    yield from _fetch_and_decode(layout, jobs, objects, handles, lacking, options)
+    handles = [b"" if source is None else source.handle for source in objects.sources]
+    if not any(handle is None for handle in handles):
+        yield from _decode_pieces(layout, objects, [_Piece(job, job.rows) for job in jobs], handles, options)
+    else:
+        yield from _fetch_and_decode(layout, jobs, objects, handles, options)
 
 
 def check_stored(layout: Layout, jobs: Sequence[Job], objects: Objects) -> None:
@@ -70,25 +76,36 @@ def check_stored(layout: Layout, jobs: Sequence[Job], objects: Objects) -> None:
             raise ChunkNotFoundError(f"{_place_of(layout, objects, job, int(gone[0]))} is not stored")
 
 
-def _decode_jobs(
-    layout: Layout,
-    objects: Objects,
-    jobs: Sequence[Job],
-    programs: Sequence[_kernel.Program],
-    handles: Sequence[Any],
-    options: Options,
+def _decode_pieces(
+    layout: Layout, objects: Objects, pieces: Sequence[_Piece], handles: Sequence[Any], options: Options
 ) -> Flow:
-    """Small jobs, each by one thread, in one kernel call; those with many rows one after the other, by all threads."""
-    small = [job for job in jobs if len(job.rows) <= SMALL_ROWS]
-    for job in jobs:
-        if len(job.rows) > SMALL_ROWS:
-            yield from _decode_rows(layout, objects, job, job.rows, handles, options)
-    work = [(job.rows, job.window.placement(), as_raw(job.out)) for job in small]
+    """Small ones, each by one thread, in one kernel call; those with many rows one after the other, by all threads."""
+    programs = layout.programs(layout.chains(objects.outers)[0])
+    if programs is None or len(pieces) == 1:
+        for piece in pieces:
+            yield from _decode_piece(layout, objects, piece, programs, handles, options)
+        return
+    small = [piece for piece in pieces if len(piece.rows) <= SMALL_ROWS]
+    for piece in pieces:
+        if len(piece.rows) > SMALL_ROWS:
+            yield from _decode_piece(layout, objects, piece, programs, handles, options)
+    if not small:
+        return
+    work = [(piece.rows, piece.job.window.placement(), as_raw(piece.job.out)) for piece in small]
     failures = yield Working(partial(_kernel.decode_many, programs, handles, work, options.workers))
     if failures:
         at = failures[0][0]
         found = [(row, kind, text) for number, row, kind, text in failures if number == at]
-        raise_failures(layout, objects.names, objects.counts, small[at].number, small[at].window.inner, found)
+        _raise_of(layout, objects, small[at], found)
+
+
+def _raise_of(
+    layout: Layout, objects: Objects, piece: _Piece, failures: Sequence[tuple[int, str, str]]
+) -> None:
+    numbers, inners = piece.job.number, piece.job.window.inner
+    if piece.picked is not None:
+        numbers, inners = numbers[piece.picked], inners[piece.picked]
+    raise_failures(layout, objects.names, objects.counts, numbers, inners, failures)
 
 
 def as_raw(out: Array) -> Array:
@@ -96,99 +113,81 @@ def as_raw(out: Array) -> Array:
     return out.view(f"V{out.dtype.itemsize}") if out.dtype.itemsize else out
 
 
-def _handle_of(source: Source) -> Any:
-    """What the kernel can read from: a descriptor or a buffer; None where bytes have to be fetched."""
-    if source.handle is not None:
-        return source.handle
-    if source.first is not None and (source.size is None or memoryview(source.first).nbytes == source.size):
-        return source.first
-    return None
-
-
 def _fetch_and_decode(
-    layout: Layout,
-    jobs: Sequence[Job],
-    objects: Objects,
-    handles: list[Any],
-    lacking: Sequence[int],
-    options: Options,
+    layout: Layout, jobs: Sequence[Job], objects: Objects, handles: list[Any], options: Options
 ) -> Flow:
-    """Ranges that have to be fetched, of all jobs together, in lots that fit the memory of a call."""
-    sizes = np.concatenate([np.where(np.isin(job.rows[:, 0], lacking), job.rows[:, 2], 0) for job in jobs])
-    owner = np.repeat(np.arange(len(jobs)), [len(job.rows) for job in jobs])
-    within = np.concatenate([np.arange(len(job.rows)) for job in jobs])
-    spent = np.cumsum(sizes)
-    start = 0
-    while start < len(sizes):
-        before = spent[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(spent, before + options.memory, side="right")))
-        parts = []
-        for k in range(int(owner[start]), int(owner[stop - 1]) + 1):
-            picked = within[start:stop][owner[start:stop] == k]
-            parts.append((jobs[k], picked, jobs[k].rows[picked]))
-        fetched = yield from _fetch([rows for _, _, rows in parts], objects.sources, lacking, len(handles))
-        for job, picked, rows in parts:
-            yield from _decode_rows(layout, objects, job, rows, [*handles, *fetched], options, picked)
-        start = stop
+    """What is at hand first; then ranges that have to be fetched, of all jobs together, in lots that fit the memory."""
+    sources, cost = objects.sources, objects.cost
+    # two more, that are False: MISSING and DONE count from the end
+    lacking = np.array([*(handle is None for handle in handles), False, False])
+    table = np.concatenate([job.rows for job in jobs])
+    first = np.cumsum([0, *(len(job.rows) for job in jobs)])
+
+    def pieces(picked: Array) -> list[_Piece]:
+        bounds = np.searchsorted(picked, first).tolist()
+        mine = [picked[a:b] for a, b in pairwise(bounds)]
+        return [
+            _Piece(job, table[rows], rows - at)
+            for job, rows, at in zip(jobs, mine, first.tolist(), strict=False)
+            if len(rows)
+        ]
+
+    away = lacking[table[:, 0]]
+    nothing = away & (table[:, 2] == 0)
+    table[nothing, 1] = 0  # no bytes are nowhere
+    away &= ~nothing
+    handles = [b"" if handle is None else handle for handle in handles]
+    if not away.all():
+        yield from _decode_pieces(layout, objects, pieces(np.flatnonzero(~away)), handles, options)
+        if cost.far:  # shards that were read whole have been decoded: others need their memory
+            handles = [handle if isinstance(handle, int) else b"" for handle in handles]
+            _let_go(sources)
+    left = np.flatnonzero(away)
+    number, start, nbytes = (table[left, column] for column in range(3))
+    for lot in lots(number, start, nbytes, options.memory, cost):
+        lot.sort()
+        spans = joined(number[lot], start[lot], nbytes[lot], cost)
+        asked = [(sources[of], ranges) for of, ranges in spans.of_objects()]
+        answers = yield Fetching(asked)  # type: ignore[arg-type]  # rows are of objects that are there
+        table[left[lot], 0] = len(handles) + spans.span
+        table[left[lot], 1] = spans.offset
+        buffers = [part for parts in answers for part in parts]
+        yield from _decode_pieces(layout, objects, pieces(left[lot]), [*handles, *buffers], options)
 
 
-def _fetch(
-    tables: Sequence[Array], sources: Sequence[Source | None], lacking: Sequence[int], base: int
-) -> Generator[Any, Any, list[Any]]:
-    """Fetch the ranges of the lacking objects; the rows are changed to point into the buffers that are answered."""
-    asked: dict[int, list[tuple[int, int]]] = {number: [] for number in lacking}
-    where: dict[int, list[tuple[Array, int]]] = {number: [] for number in lacking}
-    for rows in tables:
-        for row in np.flatnonzero(np.isin(rows[:, 0], lacking)).tolist():
-            number, offset, nbytes = rows[row, :3].tolist()
-            asked[number].append((offset, nbytes))
-            where[number].append((rows, row))
-    held = {n: source for n in lacking if asked[n] and (source := sources[n]) is not None}
-    answers = yield Fetching([(source, asked[number]) for number, source in held.items()])
-    buffers: list[Any] = []
-    for number, parts in zip(held, answers, strict=True):
-        for (rows, row), part in zip(where[number], parts, strict=True):
-            rows[row, :2] = (base + len(buffers), 0)
-            buffers.append(part)
-    return buffers
+def _let_go(sources: Sequence[Source | None]) -> None:
+    for source in sources:
+        if source is not None and not isinstance(source.handle, int):
+            source.handle = source.first = None
 
 
-def _decode_rows(
+def _decode_piece(
     layout: Layout,
     objects: Objects,
-    job: Job,
-    rows: Array,
+    piece: _Piece,
+    programs: Sequence[_kernel.Program] | None,
     handles: Sequence[Any],
     options: Options,
-    picked: Array | None = None,
 ) -> Flow:
-    chains, _ = layout.chains(objects.outers)
-    programs = layout.programs(chains)
+    job = piece.job
     if programs is None:
-        yield Working(partial(_decode_in_python, layout, objects, job, rows, handles, picked))
+        yield Working(partial(_decode_in_python, layout, objects, piece, handles))
         return
-    target = as_raw(job.out)
-    handles = [b"" if handle is None else handle for handle in handles]
     failures = yield Working(
-        partial(_kernel.decode, programs, handles, rows, job.window.placement(), target, options.workers)
+        partial(
+            _kernel.decode,
+            *(programs, handles, piece.rows, job.window.placement(), as_raw(job.out), options.workers),
+        )
     )
     if failures:
-        numbers = job.number if picked is None else job.number[picked]
-        inners = job.window.inner if picked is None else job.window.inner[picked]
-        raise_failures(layout, objects.names, objects.counts, numbers, inners, failures)
+        _raise_of(layout, objects, piece, failures)
 
 
-def _decode_in_python(
-    layout: Layout,
-    objects: Objects,
-    job: Job,
-    rows: Array,
-    handles: Sequence[Any],
-    picked: Array | None,
-) -> None:
+def _decode_in_python(layout: Layout, objects: Objects, piece: _Piece, handles: Sequence[Any]) -> None:
     """For chains that the kernel does not know: one chunk after the other."""
+    job, picked = piece.job, piece.picked
     chains, _ = layout.chains(objects.outers)
-    for k, (number, offset, nbytes, program, _) in enumerate(rows.tolist()):
+    for k, (number, offset, nbytes, program, _) in enumerate(piece.rows.tolist()):
         row = k if picked is None else int(picked[k])
         target = job.window.out_selection(row)
         if number == DONE:

@@ -23,6 +23,7 @@ from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.decode import Job, place
 from terrazzo.read.locate import DONE, Objects
+from terrazzo.read.spans import joined
 from terrazzo.stores.flow import Fetching, Working
 
 __all__ = ["read_parts", "takes_parts"]
@@ -137,7 +138,7 @@ def _fetch(
     wanted: Sequence[tuple[_Chunk, Ranges]], objects: Objects
 ) -> Generator[Any, Any, list[Sequence[Any]]]:
     """The bytes of each chunk's ranges, in one batch."""
-    asked: dict[int, list[tuple[int, int]]] = {}
+    asked: list[tuple[int, int, int]] = []
     for chunk, ranges in wanted:
         for start, length in ranges:
             if start < 0 or length < 0 or start + length > chunk.nbytes:
@@ -145,12 +146,17 @@ def _fetch(
                     f"{chunk.place}: {chunk.chain.serializer.name} asks for {length} bytes at {start} of an encoded "
                     f"chunk of {chunk.nbytes}; ranges are (start, length) inside of it"
                 )
-            asked.setdefault(chunk.number, []).append((chunk.offset + int(start), int(length)))
+            asked.append((chunk.number, chunk.offset + int(start), int(length)))
     if not asked:
         return [()] * len(wanted)
-    requests = [(objects.sources[number], ranges) for number, ranges in asked.items()]
-    answers = dict(zip(asked, map(iter, (yield Fetching(requests))), strict=True))  # type: ignore[arg-type]
-    return [[next(answers[chunk.number]) for _ in ranges] for chunk, ranges in wanted]
+    number, start, length = np.array(asked, np.int64).T
+    spans = joined(number, start, length, objects.cost)
+    requests = [(objects.sources[of], ranges) for of, ranges in spans.of_objects()]
+    answers = yield Fetching(requests)  # type: ignore[arg-type]
+    buffers = [memoryview(part).cast("B") for parts in answers for part in parts]
+    places = zip(spans.span.tolist(), spans.offset.tolist(), length.tolist(), strict=True)
+    cut = (buffers[span][offset : offset + nbytes] for span, offset, nbytes in places)
+    return [[next(cut) for _ in ranges] for _, ranges in wanted]
 
 
 def _decode_lot(lot: Sequence[_Part], fetched: Sequence[Sequence[Any]]) -> None:

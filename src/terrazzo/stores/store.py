@@ -37,6 +37,7 @@ from terrazzo.stores.contract import (
 
 __all__ = [
     "ALL",
+    "NEAR",
     "Buffer",
     "Change",
     "Cost",
