@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from terrazzo.drawing import printable
 from terrazzo.errors import ConflictError, StoreError
 from terrazzo.serve.conditions import etag_of, fails_match, matches_none, same_for_range
-from terrazzo.serve.objects import PIECE, Version, key_of, open_version
+from terrazzo.serve.objects import FORBIDDEN, PIECE, Version, key_of, open_version
 from terrazzo.serve.ranges import UnsatisfiableError, wanted_range
 from terrazzo.stores.contract import Tag
 from terrazzo.stores.store import Store
@@ -111,12 +111,14 @@ class Application:
                 raise
             await PlainTextResponse(f"{refusal}\n", refusal.status, refusal.headers)(scope, receive, told)
         except Exception as error:
+            forbidden = isinstance(error, StoreError) and error.errno in FORBIDDEN
             # The sentence of an error may name files: it is for whoever runs the server.
             _log(request, error)
             if told.begun:
                 raise  # the connection is cut: a body that is too short tells its reader
-            failed = "the store failed; what it said is on the server's side\n"
-            await PlainTextResponse(failed, 500)(scope, receive, told)
+            failed = "the store refuses this" if forbidden else "the store failed"
+            failed += "; what it said is on the server's side\n"
+            await PlainTextResponse(failed, 403 if forbidden else 500)(scope, receive, told)
 
     async def _answer(self, request: Request, send: Send) -> None:
         from starlette.responses import Response
@@ -228,7 +230,7 @@ class Application:
 
     def may_write(self, origin: str | None) -> bool:
         """Whether pages of this origin may change objects; None: the request is of no page."""
-        return origin is None or origin in self.origins
+        return origin is None or self.may_name(origin)
 
     def _check_host(self, request: Request) -> None:
         if self.hosts is None:

@@ -8,6 +8,7 @@ in place meanwhile is noticed, before the response begins or by breaking it off.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -18,12 +19,14 @@ from terrazzo.stores.keys import check_key
 from terrazzo.stores.local import OWN_SUFFIXES
 from terrazzo.stores.store import Store
 
-__all__ = ["PIECE", "Version", "key_of", "open_version"]
+__all__ = ["FORBIDDEN", "PIECE", "Version", "key_of", "open_version"]
 
 #: bytes read and sent at a time
 PIECE = 1 << 20
 #: names with a leading dot that format 2 gives to documents
 _DOTTED = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
+#: what a store refuses to give, whoever asks: no right to read it, or a link that leads out
+FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EXDEV})
 _TRIES = 6
 
 
@@ -92,8 +95,9 @@ def _open(store: Store, key: str) -> Version | None:
         return None
     except ConflictError:
         raise
-    except StoreError:
-        if not store.exists(key):  # a folder, where an object was asked for
+    except StoreError as error:
+        # a name that no file can have, or a folder where an object was asked for
+        if error.errno == errno.ENAMETOOLONG or (error.errno not in FORBIDDEN and not store.exists(key)):
             return None
         raise
     if source is None:

@@ -115,6 +115,7 @@ class Server:
             timeout_keep_alive=60,
             timeout_graceful_shutdown=_STOPPING,
         )
+        config.load()  # here, so that what is missing is told to the caller
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name=f"terrazzo-serve-{self.port}", daemon=True
