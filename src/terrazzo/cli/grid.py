@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     one.add_argument("--field", metavar="NAME", help="the field to draw (the first)")
     one = action("plan", "which shards there are, and what a run would write at most", _plan)
-    one.add_argument("--out", metavar="FILE", help="keep the plan")
+    one.add_argument("--out", metavar="FILE", help="keep the plan: .json, or .parquet")
     one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
     action("status", "what is stored so far", _status)
     one = action("audit", "compare the store with its receipts", _audit)
@@ -99,9 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
     if arguments.workers is not None:
         config = config.with_execution(workers=arguments.workers)
-    plan = (
-        None if arguments.plan is None else Plan.from_json(Path(arguments.plan).read_text(encoding="utf-8"))
-    )
+    plan = None if arguments.plan is None else Plan.load(arguments.plan)
     report = run_config(
         config,
         store=arguments.store,
@@ -141,7 +139,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
     plan = make_plan(config, shards=_keys(arguments.shards))
     if arguments.out is not None:
-        Path(arguments.out).write_text(plan.to_json(), encoding="utf-8")
+        plan.save(arguments.out)
     found = estimate(config, plan)
     if arguments.json:
         print_json(asdict(found))

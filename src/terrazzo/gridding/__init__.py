@@ -15,6 +15,7 @@
 1
 """
 
+from terrazzo.gridding.catalog import Catalog, read_catalog
 from terrazzo.gridding.configuration import Config, load_config
 from terrazzo.gridding.errors import (
     ChunkNotUniformError,
@@ -36,6 +37,7 @@ from terrazzo.gridding.run import Report, run
 from terrazzo.gridding.schema import json_schema
 
 __all__ = [
+    "Catalog",
     "Cellwise",
     "ChunkNotUniformError",
     "Config",
@@ -57,5 +59,6 @@ __all__ = [
     "load_config",
     "make_plan",
     "open_grid",
+    "read_catalog",
     "run",
 ]

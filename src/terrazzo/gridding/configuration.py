@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from terrazzo.gridding.catalog import Catalog, read_catalog
 from terrazzo.gridding.checking import boolean, check_known, mapping, one_of, whole
 from terrazzo.gridding.errors import GridConfigError, SchemaError
 from terrazzo.gridding.fields import Field, fields_from, precomputed_from
@@ -66,7 +67,8 @@ ENGINES = ("serial", "threads", "processes", "dask", "lithops", "ray")
 class DataSource:
     """Where points are read from, and which of them count.
 
-    groups, coordinates, variables: as paths with `{group}` in HDF5, as column names elsewhere.
+    groups, coordinates, variables: as paths with `{group}` in HDF5, as column names elsewhere. catalog: footprints of
+    the files, from which shards are found without opening them.
     """
 
     reader: str
@@ -76,6 +78,7 @@ class DataSource:
     variables: Mapping[str, Any]
     groups: tuple[str, ...] = ("",)
     filters: tuple[Mapping[str, Any], ...] = ()
+    catalog: Catalog | None = None
 
 
 @dataclass(frozen=True)
@@ -363,15 +366,47 @@ def _source(given: object, catalog: object, folder: Path) -> DataSource | None:
             )
         if isinstance(how, Mapping):
             check_known(how, ("path", "column"), f"data_source.variables.{name}")
+    granules = _catalog(catalog, folder)
+    if granules is not None and keys.get("files") is not None:
+        raise GridConfigError(
+            "data_source.files and catalog are both given; the catalog names the files: leave one out"
+        )
     return DataSource(
         reader,
-        _files(keys.get("files", catalog), folder),
+        _files(keys.get("files"), folder)
+        if granules is None
+        else tuple(one.path for one in granules.granules),
         coordinates["longitude"],
         coordinates["latitude"],
         dict(variables),
-        tuple(keys.get("groups") or ("",)),
+        _groups(keys.get("groups")),
         _filters(keys),
+        granules,
     )
+
+
+def _groups(given: object) -> tuple[str, ...]:
+    if given is None:
+        return ("",)
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not names or not all(isinstance(one, str) for one in names):
+        raise GridConfigError(
+            f"data_source.groups is {given!r}; a list of names such as [gt1l, gt1r] is needed"
+        )
+    return tuple(names)
+
+
+def _catalog(given: object, folder: Path) -> Catalog | None:
+    """`catalog`: a file, a list of granules, or `path` and `margin`."""
+    if given is None:
+        return None
+    margin: Any = 0.0
+    if isinstance(given, Mapping) and "path" in given and "bbox" not in given:
+        check_known(given, ("path", "margin"), "catalog")
+        margin, given = given.get("margin", 0.0), given["path"]
+        if isinstance(margin, bool) or not isinstance(margin, int | float):
+            raise GridConfigError(f"catalog.margin is {margin!r}; degrees from 0 up are needed")
+    return read_catalog(given, margin=float(margin), folder=folder)
 
 
 def _files(given: object, folder: Path) -> tuple[str, ...]:

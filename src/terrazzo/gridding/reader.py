@@ -17,6 +17,7 @@ import numpy as np
 
 from terrazzo.arrays.array import Array
 from terrazzo.errors import BoundsCheckError, NodeNotFoundError
+from terrazzo.gridding.covering import covering
 from terrazzo.gridding.errors import GridMismatchError
 from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.healpix import HealpixGrid, interleave
@@ -104,7 +105,11 @@ class GridStore:
     def chunks(self, region: Region | None = None, field: str | None = None) -> Values:
         """The populated inner chunks of a field (the first) that may touch a region: their numbers in C order."""
         array = self._field(field)
-        found = array.inventory().chunks if region is None else self._populated(array, self._touched(region))
+        found = (
+            array.inventory().chunks
+            if region is None
+            else self._populated(array, covering(self.grid, region))
+        )
         found = found[:, : self.grid.ndim]
         numbers = np.sort(np.ravel_multi_index(tuple(found.T), self.grid.chunk_grid)).astype(np.int64)
         if region is None or not len(numbers):
@@ -119,19 +124,6 @@ class GridStore:
                 f"there is no field {name!r} in {self.group.name}; there are {', '.join(self.fields)}"
             )
         return self.fields[name]
-
-    def _touched(self, region: Region) -> Values:
-        """Shards that a region may touch, found without the store."""
-        if isinstance(self.grid, HealpixGrid):
-            keys = np.arange(12, dtype=np.int64)
-            for order in range(self.grid.parent_order + 1):
-                coarse = HealpixGrid(order, order, ellipsoid=self.grid.ellipsoid)
-                keys = keys[region.may_touch(*coarse.circles("shard", keys))]
-                if order < self.grid.parent_order:
-                    keys = (keys[:, None] * 4 + np.arange(4)).reshape(-1)
-            return keys
-        keys = np.arange(self.grid.n_shards, dtype=np.int64)
-        return keys[region.may_touch(*self.grid.circles("shard", keys))]
 
     def _populated(self, array: Array, shards: Values) -> Values:
         """The stored inner chunks of some shards, int64 (n, ndim), from their indexes."""

@@ -118,18 +118,24 @@ def run(
         plan = plan_of(source, checked.grid, checked.execution.batch_points, shards)
     else:
         plan.check(checked.grid)
-        for number in range(len(source.names)):
-            prepare = getattr(source, "prepare", None)
-            if prepare is not None and number == 0:
-                prepare(checked.grid)
+        plan = plan.of(source.names)
+        plan = plan if shards is None else plan.only(shards, checked.grid)
+        source.prepare(checked.grid)
     template = make_template(checked, store, overwrite)
     report = Report(outside=plan.outside, filtered=plan.filtered)
-    job = Job(checked, template)
+    job = Job(_slim(checked), template)
     dispatch(job, plan, source, engine, report, progress)
     report.seconds = time.monotonic() - began
     if strict and report.failures:
         raise failed(report)
     return report
+
+
+def _slim(config: Config) -> Config:
+    """The configuration as workers need it: the names of all granules would be sent with every task."""
+    if config.source is None:
+        return config
+    return replace(config, source=replace(config.source, files=(), catalog=None))
 
 
 def as_config(config: Config | Mapping[str, Any] | str) -> Config:

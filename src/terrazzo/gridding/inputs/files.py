@@ -10,15 +10,18 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
 
 from terrazzo.gridding.configuration import DataSource
+from terrazzo.gridding.covering import covering
 from terrazzo.gridding.errors import GridConfigError
+from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.inputs.columns import columns_of
 from terrazzo.gridding.inputs.filters import chosen, expression_columns, wanted
-from terrazzo.gridding.inputs.source import Array, Batch, Source
+from terrazzo.gridding.inputs.source import Array, Batch, Source, Survey
 from terrazzo.gridding.optional import required
 
 __all__ = ["FileSource"]
@@ -35,18 +38,21 @@ class FileSource(Source):
     def __init__(self, source: DataSource) -> None:
         if not source.files:
             raise GridConfigError(
-                "data_source.files is missing: a path, a pattern such as data/*.h5, or a list of them"
+                "data_source.files is missing: a path, a pattern such as data/*.h5, or a list of them; or a catalog"
             )
         missing = [path for path in source.files if not os.path.isfile(path)]
         if missing:
             raise FileNotFoundError(f"data_source.files: there is no file {missing[0]!r}")
-        self.source = source
+        self.source = replace(source, files=(), catalog=None)
+        self.files: Mapping[int, str] = dict(enumerate(source.files))
+        self.catalog = source.catalog
         self._hashes: dict[int, str] = {}
         self._kept: dict[tuple[int, frozenset[str], int], list[Batch]] = {}
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"source": self.source, "_hashes": self._hashes, "_kept": {}}
+        kept = {"source": self.source, "files": self.files, "catalog": self.catalog}
+        return {**kept, "_hashes": {k: v for k, v in self._hashes.items() if k in self.files}, "_kept": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -54,7 +60,21 @@ class FileSource(Source):
 
     @property
     def names(self) -> Sequence[str]:
-        return [os.path.basename(path) for path in self.source.files]
+        return [os.path.basename(path) for path in self.files.values()]
+
+    def survey(self, granule: int, grid: Grid, most: int) -> Survey:
+        """As in Source; a granule with a footprint is not opened."""
+        if self.catalog is None:
+            return super().survey(granule, grid, most)
+        shards = covering(grid, self.catalog.granules[granule].region, self.catalog.margin)
+        return Survey(shards, 0, 0, 0, counted=False)
+
+    def part(self, shard: int, granules: Sequence[int], columns: frozenset[str]) -> FileSource:
+        """The source with no other files than a shard's: a plan of many granules is not sent with every task."""
+        part = FileSource.__new__(FileSource)
+        part.__dict__.update(self.__dict__)
+        part.files, part.catalog = {granule: self.files[granule] for granule in granules}, None
+        return part
 
     def batches(self, granule: int, columns: frozenset[str], most: int) -> Iterator[Batch]:
         """As in Source; small granules are kept for the other shards that they touch."""
@@ -87,7 +107,7 @@ class FileSource(Source):
         read = _READERS[source.reader]
         for group in source.groups:
             plain = {key: _path(how, group) for key, how in paths.items()}
-            for found in read(source.files[granule], group, plain, most):
+            for found in read(self.files[granule], group, plain, most):
                 for name, how in paths.items():
                     if isinstance(how, Mapping) and "column" in how:
                         found[name] = found[name][:, how["column"]]
@@ -105,8 +125,8 @@ class FileSource(Source):
         seen = hashlib.blake2b(digest_size=16)
         for granule in granules:
             if granule not in self._hashes:
-                self._hashes[granule] = _hash(self.source.files[granule])
-            seen.update(f"{self.names[granule]}:{self._hashes[granule]};".encode())
+                self._hashes[granule] = _hash(self.files[granule])
+            seen.update(f"{os.path.basename(self.files[granule])}:{self._hashes[granule]};".encode())
         return seen.hexdigest()
 
 

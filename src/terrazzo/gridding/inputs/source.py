@@ -46,12 +46,16 @@ class Batch:
 
 @dataclass(slots=True)
 class Survey:
-    """Which shards the points of one granule fall into, and how many points did not count."""
+    """Which shards the points of one granule fall into, and how many points did not count.
+
+    counted: whether points were looked at; else the shards are those that the granule may have points in.
+    """
 
     shards: Array
     points: int
     outside: int
     filtered: int
+    counted: bool = True
 
 
 class Source(ABC):
@@ -72,6 +76,9 @@ class Source(ABC):
 
     def check(self, columns: frozenset[str]) -> None:
         """Raise SchemaError where a column is known to be missing."""
+
+    def prepare(self, grid: Grid) -> None:
+        """Get ready to answer parts of this grid, where no survey was made; nothing, for most."""
 
     def part(self, shard: int, granules: Sequence[int], columns: frozenset[str]) -> Source:
         """What a worker needs for one shard; by default the whole source."""
