@@ -24,7 +24,7 @@ SHAPE = (64, 64, 64)
 #: calls that a selection may cost more when it is cut into 4,096 inner chunks instead of 64
 MORE = 100
 #: and more than that for selections that touch so few of the 64 that they are planned in a cheaper way of their own
-PLANNED_SMALL = {"plane along the first axis": 220, "plane along the last axis": 220, "read of many": 220}
+PLANNED_SMALL = {"plane along the first axis": 220, "plane along the last axis": 220, "read of many": 300}
 VALUES = np.arange(np.prod(SHAPE), dtype=np.uint16).reshape(SHAPE)
 PART = (slice(1, 60),) * 3
 

@@ -213,3 +213,26 @@ def test_memory_that_cannot_be_had_is_a_failure() -> None:
     with pytest.raises(KernelFault) as caught:
         native.decode_chunk(model.zstd_bomb(1))
     assert caught.value.kind == "memory"
+
+
+def test_spans_in_one_table_are_a_grid_of_spans() -> None:
+    value = np.arange(35, dtype="u2").reshape(5, 7)
+    native = program([PLAIN], (5, 7), np.dtype("u2"))
+    rows = rows_of([(0, 0, value.nbytes, 0, 0)], 5)
+    flat = np.array([2, 1, 1, 2, 0, 3, 1, 0, 3, 0])  # step, entries, and start, count, start in the output of each
+    grid = ("grid", [("span", rows_of([(1, 2, 0)], 3), 2), ("span", rows_of([(0, 3, 0)], 3), 3)])
+    for placement in (("spans", flat), grid):
+        out = np.zeros((2, 3), "u2")
+        assert _kernel.decode([native], [value.tobytes()], rows, placement, out, 1) == []
+        np.testing.assert_array_equal(out, value[1:5:2, ::3])
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [[], [1], [1, 1], [1, 1, 0, 5], [1, -1], [1, 2**62], [1, 1, 0, 5, 0], [1, 1, 0, 5, 0, 1], [1, 0, 1, 0, 7]],
+)
+def test_spans_whose_table_is_not_one_are_refused(flat: list[int]) -> None:
+    native, out = program([PLAIN], (5, 7), np.dtype("u2")), np.zeros((5, 7), "u2")
+    rows = rows_of([(0, 0, 70, 0, 0)], 5)
+    with pytest.raises(ValueError):
+        _kernel.decode([native], [bytes(70)], rows, ("spans", np.array(flat, np.int64)), out, 1)

@@ -24,6 +24,7 @@ Placement (where elements of a chunk lie in the value or output), one for the wh
         ("pick", bounds, inside, outside)  bounds int64 (k, 2): lo, hi into the two int64 arrays inside (positions in
                                 the chunk along this dimension) and outside (positions in the output)
       a row's `cell` is the C-order linear index into the product of the k's.
+    ("spans", table): the same for spans alone, in one flat table: for each dimension its step, k, and 3 k numbers
     ("points", bounds, inside, outside): bounds int64 (k, 2): lo, hi; inside: linear C-order element index in the chunk,
         outside: linear element index in a 1-D output; `cell` indexes bounds.
     A count of 0, or lo == hi, selects nothing: the row is checked for its range and otherwise left alone.
@@ -35,7 +36,17 @@ twice in `decode`) are a ValueError before anything is read. Bytes that are wron
 from collections.abc import Sequence
 from typing import Final, Literal, final
 
-__all__ = ["MISSING", "KernelFault", "Pipe", "Program", "crc32c", "decode", "decode_many", "encode", "threads_alive"]
+__all__ = [
+    "MISSING",
+    "KernelFault",
+    "Pipe",
+    "Program",
+    "crc32c",
+    "decode",
+    "decode_many",
+    "encode",
+    "threads_alive",
+]
 
 Placement = tuple[object, ...]
 Kind = Literal["range", "checksum", "codec", "io", "memory"]

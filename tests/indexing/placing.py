@@ -54,6 +54,16 @@ class Chunks:
         return True
 
 
+def _axes(table: array[int]) -> list[tuple[Any, ...]]:
+    """The axes of a grid of spans that was told in one table."""
+    axes, at = [], 0
+    while at < len(table):
+        step, count = table[at : at + 2]
+        axes.append(("span", table[at + 2 : at + 2 + 3 * count], step))
+        at += 2 + 3 * count
+    return axes
+
+
 def moves(
     placement: Any, cell: int, chunk_shape: tuple[int, ...]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -70,6 +80,8 @@ def moves(
             )
             for k in range(lo, hi)
         ]
+    if placement[0] == "spans":
+        placement = "grid", _axes(placement[1])
     axes = [(form, _table(table, form), *rest) for form, table, *rest in placement[1]]
     sizes = [len(axis[1]) for axis in axes]
     columns = []

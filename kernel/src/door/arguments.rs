@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 use super::buffer::tables;
 use crate::program::{self, Parts};
 use crate::scatter::{Axis, Placement, View};
+use crate::scratch::room_for;
 use crate::steps::gzip::Wrap;
 use crate::steps::{self, Step};
 use crate::{refused, value_error};
@@ -99,12 +100,36 @@ pub fn parse_placement(placement: &Bound<'_, PyTuple>, view: &View) -> PyResult<
             let axes = axes.iter().map(parse_axis).collect::<PyResult<Vec<_>>>()?;
             Placement::grid(axes, &view.shape).map_err(refused)
         }
+        "spans" => {
+            let (table,) = arguments::<(Bound<'_, PyAny>,)>(placement, "placement")?;
+            Placement::grid(spans(&tables::<1>(&table, "spans")?)?, &view.shape).map_err(refused)
+        }
         "points" => {
             let (bounds, inside, outside) = lists(placement)?;
             Placement::points(bounds, inside, outside, &view.shape).map_err(refused)
         }
-        _ => Err(value_error(format!("placement: {name:?} is not \"grid\" or \"points\""))),
+        _ => Err(value_error(format!("placement: {name:?} is not \"grid\", \"spans\" or \"points\""))),
     }
+}
+
+/// A grid of spans in one table: for each dimension its step, how many rows there are, and these.
+fn spans(table: &[[i64; 1]]) -> PyResult<Vec<Axis>> {
+    let mut numbers = table.iter().map(|&[number]| number);
+    let mut axes = Vec::new();
+    while let Some(step) = numbers.next() {
+        let count = numbers.next().and_then(|count| usize::try_from(count).ok());
+        let Some(count) = count.filter(|count| count.checked_mul(3).is_some_and(|count| count <= numbers.len())) else {
+            return Err(value_error("spans: the table ends before the rows that it announces"));
+        };
+        let mut rows = room_for(count).map_err(refused)?;
+        while rows.len() < count
+            && let (Some(start), Some(elements), Some(to)) = (numbers.next(), numbers.next(), numbers.next())
+        {
+            rows.push([start, elements, to]);
+        }
+        axes.push(Axis::Span { rows, step });
+    }
+    Ok(axes)
 }
 
 pub fn parse_axis(axis: &Bound<'_, PyTuple>) -> PyResult<Axis> {

@@ -155,12 +155,12 @@ def _cut(start: int, step: int, count: int, s: int, c: int) -> list[Piece]:
 
 
 def _placement(pieces: Sequence[Sequence[Piece]], steps: Sequence[int]) -> tuple[object, ...]:
-    return "grid", tuple(
-        [
-            ("span", array("q", [v for piece in found for v in piece[2:]]), step)
-            for found, step in zip(pieces, steps, strict=True)
-        ]
-    )
+    table = array("q")
+    for found, step in zip(pieces, steps, strict=True):
+        table.extend((step, len(found)))
+        for piece in found:
+            table.extend(piece[2:])
+    return "spans", table
 
 
 class SmallWindow(Window):

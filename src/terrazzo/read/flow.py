@@ -58,7 +58,7 @@ def read(
     cost: of a request to the store; where it is far, requests are planned by it.
     """
     if chunks is None and isinstance(projection, SmallBox):
-        if (yield from read_small(layout, projection, out, options, cache)):
+        if not (yield from read_small(layout, [(projection, out)], options, cache)):
             return
     for window in projection.windows(MAX_ROWS, max_objects(layout, options, cost)):
         job = (window, out, window.shard_number)
@@ -74,6 +74,8 @@ def read_many(
     cost: Cost = NEAR,
 ) -> Flow:
     """Fill the output of each projection; every object is opened once, and all of them are asked for together."""
+    if chunks is None:
+        selected = yield from read_small(layout, selected, options, cache)
     for batch, outers in _batches(layout, selected, options, cost):
         yield from _with_second_looks(layout, batch, outers, options, cache, chunks, cost)
 

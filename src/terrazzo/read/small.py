@@ -1,13 +1,13 @@
 """Small reads of shards whose indexes are remembered: planned in plain integers, a look at each shard, a kernel call.
 
 What it does not do: anything out of the ordinary. Where an index is not remembered, a shard is another version by now,
-or bytes do not decode, it answers False, and `flow.py` reads as if nothing had been tried.
+or bytes do not decode, it leaves the read to `flow.py`, which reads as if nothing had been tried.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from terrazzo import _kernel
 from terrazzo.index import IndexCache
-from terrazzo.indexing import SmallBox
+from terrazzo.indexing import Projection, SmallBox
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read.locate import MISSING, signed
+from terrazzo.read.locate import MAX_OBJECTS, MAX_ROWS, MISSING, signed
 from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Opening, Working
 from terrazzo.stores.store import Open
@@ -26,49 +26,88 @@ from terrazzo.stores.store import Open
 __all__ = ["read_small"]
 
 Array = np.ndarray[Any, Any]
+Selected = tuple[Projection, Array]
+
+
+class _Lot:
+    """Selections that are read together: the shards to look at, and the kernel's tables."""
+
+    __slots__ = ("entries", "jobs", "looks", "numbers", "rows", "selected")
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[int, ...], int] = {}
+        self.looks: list[Open] = []
+        self.entries: list[Array] = []
+        self.jobs: list[tuple[array[int], tuple[object, ...], Array]] = []
+        self.selected: list[Selected] = []
+        self.rows = 0
+
+    def add(self, layout: Layout, one: Selected, options: Options, cache: IndexCache) -> bool:
+        """Whether this selection could be planned: every shard of it is remembered."""
+        box, out = one
+        if not isinstance(box, SmallBox):
+            return False
+        rows = array("q")
+        for cell, (outer, inner) in enumerate(box.rows):
+            number = self.numbers.get(outer)
+            if number is None:
+                name = layout.chunk_key(outer)
+                known = cache.get(name)
+                if known is None or not known.near:
+                    return False
+                number = self.numbers[outer] = len(self.looks)
+                self.looks.append(Open(name, None, known.tag))
+                self.entries.append(known.entries)
+            offset, nbytes = self.entries[number][inner].tolist()
+            if offset != EMPTY:
+                rows.extend((number, signed(offset), signed(nbytes), 0, cell))
+            elif options.missing == "fill":
+                rows.extend((MISSING, 0, 0, 0, cell))
+            else:
+                return False
+        self.rows += box.nrows
+        # elements that every buffer can tell
+        self.jobs.append((rows, box.placement(), out.view(f"V{out.dtype.itemsize}")))
+        self.selected.append(one)
+        return True
+
+    def read(self, program: _kernel.Program, options: Options) -> Generator[Any, Any, bool]:
+        """Whether all of it was read."""
+        sources = yield Opening(self.looks)
+        try:
+            handles = []
+            for source, look in zip(sources, self.looks, strict=True):
+                if source is None or source.tag != look.known or source.handle is None:
+                    return False
+                handles.append(source.handle)
+            if len(self.jobs) == 1:
+                work = partial(_kernel.decode, [program], handles, *self.jobs[0], options.workers)
+                return not (yield Working(work))
+            return not (
+                yield Working(partial(_kernel.decode_many, [program], handles, self.jobs, options.workers))
+            )
+        finally:
+            for source in sources:
+                if source is not None:
+                    source.close()
 
 
 def read_small(
-    layout: Layout, box: SmallBox, out: Array, options: Options, cache: IndexCache
-) -> Generator[Any, Any, bool]:
-    """Fill `out`, or answer False: it has to be read in another way."""
+    layout: Layout, selected: Sequence[Selected], options: Options, cache: IndexCache
+) -> Generator[Any, Any, list[Selected]]:
+    """Fill the outputs of the selections that are small; answers those that have to be read in another way."""
     program = layout.chain.native
     if layout.sharding is None or program is None:
-        return False
-    numbers: dict[tuple[int, ...], int] = {}
-    asked: list[Open] = []
-    entries: list[Array] = []
-    rows = array("q")
-    for cell, (outer, inner) in enumerate(box.rows):
-        number = numbers.get(outer)
-        if number is None:
-            name = layout.chunk_key(outer)
-            known = cache.get(name)
-            if known is None or not known.near:
-                return False
-            number = numbers[outer] = len(asked)
-            asked.append(Open(name, None, known.tag))
-            entries.append(known.entries)
-        offset, nbytes = entries[number][inner].tolist()
-        if offset != EMPTY:
-            rows.extend((number, signed(offset), signed(nbytes), 0, cell))
-        elif options.missing == "fill":
-            rows.extend((MISSING, 0, 0, 0, cell))
-        else:
-            return False
-    sources = yield Opening(asked)
-    try:
-        handles = []
-        for source, look in zip(sources, asked, strict=True):
-            if source is None or source.tag != look.known or source.handle is None:
-                return False
-            handles.append(source.handle)
-        target = out.view(f"V{out.dtype.itemsize}")  # elements that every buffer can tell
-        failures = yield Working(
-            partial(_kernel.decode, [program], handles, rows, box.placement(), target, options.workers)
-        )
-        return not failures
-    finally:
-        for source in sources:
-            if source is not None:
-                source.close()
+        return list(selected)
+    left: list[Selected] = []
+    lot = _Lot()
+    for one in selected:
+        if not lot.add(layout, one, options, cache):
+            left.append(one)
+        elif len(lot.looks) > MAX_OBJECTS // 2 or lot.rows > MAX_ROWS // 2:  # one selection has few of either
+            if not (yield from lot.read(program, options)):
+                left += lot.selected
+            lot = _Lot()
+    if lot.jobs and not (yield from lot.read(program, options)):
+        left += lot.selected
+    return left
