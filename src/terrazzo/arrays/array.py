@@ -272,8 +272,11 @@ class Array(Placed, Chunked, Described, Entrances):
         from terrazzo.write import write_shard
 
         refuse_reading(self)
-        flow = write_shard(self._layout, tuple(index), chunks, self._options, self._cache, self._strategy)
-        run(flow, self._chunk_store)
+        store, options = self._chunk_store, self._options
+        flow = write_shard(
+            self._layout, tuple(index), chunks, options, self._cache, self._strategy, store.cost
+        )
+        run(flow, store)
 
     # numpy's and Python's manners
 

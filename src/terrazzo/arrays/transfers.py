@@ -72,7 +72,7 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
         array.options,
         array.index_cache,
         array.strategy,
-        array.chunk_store.cost.buffered,
+        array.chunk_store.cost,
         array.outcomes,
     )
 

@@ -91,7 +91,8 @@ def compact(
                 place = array.layout.keys.parse(key[prefix:], array.ndim)
                 assert place is not None
                 shard = EncodedShard(place, np.zeros(0, np.int64), np.zeros((0, 3), np.int64), [])
-                flow = put_encoded(array.layout, [shard], array.options, array.index_cache, strategy)
+                cost = array.chunk_store.cost
+                flow = put_encoded(array.layout, [shard], array.options, array.index_cache, strategy, cost)
                 try:
                     run(flow, array.chunk_store)
                 except UnsupportedError:

@@ -146,7 +146,15 @@ def _merge_plain(array: Array, new: Layout, beside: Layout, axis: int, first: in
         value = array.get_basic_selection(tuple(box))
         projection = project_basic(tuple(box), beside, for_write=True)
         run(
-            write(beside, projection, projection.prepare(value), array.options, array.index_cache, Replace()),
+            write(
+                beside,
+                projection,
+                projection.prepare(value),
+                array.options,
+                array.index_cache,
+                Replace(),
+                array.store.cost,
+            ),
             array.store,
         )
         if all(i == 0 for d, i in enumerate(index) if d != axis):

@@ -148,7 +148,7 @@ def as_shards(source: Array, layout: Layout, store: Store, found: Inventory) -> 
         shard = EncodedShard(
             tuple(outer[0].tolist()), numbers, places, buffers, np.zeros(prod(count), np.bool_)
         )
-        run(put_encoded(layout, [shard], options, IndexCache(0), Replace()), store)
+        run(put_encoded(layout, [shard], options, IndexCache(0), Replace(), store.cost), store)
         yield len(mine)
 
 

@@ -136,10 +136,12 @@ class Hold:
 
     A Put or an Erase uses it up: after that commit others may take the object, and this hold can only be released.
     After a Patch it stays. patchable: `Store.commit` takes a Patch of it. blind: nobody looked at the object; `source`
-    is None whatever is stored, and a Put replaces that.
+    is None whatever is stored, and a Put replaces that. erasable: an Erase takes along nothing that another writer
+    stored meanwhile, or is meant to.
     """
 
     patchable: bool = False
+    erasable: bool = True
 
     def __init__(self, key: str, source: Source | None, blind: bool = False) -> None:
         self.key = key

@@ -96,9 +96,13 @@ class Holding:
         timeout = self.timeout if timeout == -1.0 else timeout
         if len(set(self.keys)) != len(self.keys):
             raise StoreError("a key is asked for twice in one request for holds")
-        return store.hold_all(
+        holds = store.hold_all(
             self.keys, self.firsts, exclusive=self.exclusive, timeout=timeout, blind=self.blind
         )
+        if not store.erases_conditionally:
+            for hold in holds:
+                hold.erasable = hold.blind
+        return holds
 
     def drop(self, answer: list[Hold]) -> None:
         release_all(answer)

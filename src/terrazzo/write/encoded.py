@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.index import IndexCache, parse
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.shard import EMPTY
-from terrazzo.stores.flow import Committing, Holding, Sinking
-from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
+from terrazzo.stores.flow import Sinking
+from terrazzo.stores.store import NEAR, Cost, Erase, Hold, Patch, Put, Sink
 from terrazzo.strategy import Changed, Outcomes, Replace, Strategy
 from terrazzo.write.encoding import copy_encoded, old_objects
-from terrazzo.write.flow import assemble, given_back, starts_of, with_patience
+from terrazzo.write.flow import assemble, starts_of, with_patience
+from terrazzo.write.held import Fresh, commit, given_back, hold_objects
 from terrazzo.write.patching import patch_of, planned
 from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import COPY, MISSING, Rows, ranks
@@ -65,15 +66,16 @@ def put_encoded(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
+    cost: Cost = NEAR,
     outcomes: Outcomes | None = None,
 ) -> Flow:
     """Store the chunks of these shards (all different), in one commit, in the strategy's manner.
 
-    outcomes: counts what was committed.
+    cost: of a request to the store. outcomes: counts what was committed.
     """
     if shards:
         counts = Outcomes() if outcomes is None else outcomes
-        yield from with_patience(lambda: _put(layout, shards, options, cache, strategy, counts))
+        yield from with_patience(lambda: _put(layout, shards, options, cache, strategy, cost, counts))
 
 
 def _put(
@@ -82,6 +84,7 @@ def _put(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
+    cost: Cost,
     outcomes: Outcomes,
 ) -> Flow:
     sharding = layout.sharding
@@ -90,8 +93,7 @@ def _put(
     names = layout.chunk_keys(outers)
     counts = layout.counts(outers)
     whole = np.array([shard.replaces_all for shard in shards])
-    firsts = [None if whole[k] else first_range(sharding, count) for k, count in enumerate(counts)]
-    holds: list[Hold] = yield Holding(names, firsts)
+    holds = yield from hold_objects(layout, names, counts, whole.tolist(), cost)
     sinks: list[Sink] = []
     with given_back(holds, sinks):
         olds: list[Array | None] = [
@@ -101,6 +103,7 @@ def _put(
             for k, hold in enumerate(holds)
         ]
         changes: list[Put | Erase | Patch] = []
+        made: Fresh = {}
         counted = Outcomes()
         prepared = [
             None
@@ -143,12 +146,12 @@ def _put(
                 [holds[k] for k in replaced],
                 sinks,
                 [counts[k] for k in replaced],
+                made,
+                outers[replaced],
                 slots=has_slots(layout, strategy),
             )
-        yield Committing(changes, options.durability)
+        yield from commit(changes, made, dict(zip(names, holds, strict=True)), options, cache, cost)
         outcomes.add(counted)
-        for name in names:
-            cache.drop(name)
 
 
 def _rows(

@@ -10,8 +10,7 @@ fill value, bit for bit, is left out; an object without chunks is none.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,23 +18,24 @@ from typing import Any
 import numpy as np
 
 from terrazzo.errors import ConflictError
-from terrazzo.index import IndexCache, first_range, parse
+from terrazzo.index import IndexCache, parse
 from terrazzo.indexing import Projection, Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read import MAX_ROWS, max_objects
 from terrazzo.shard import EMPTY, empty_entries
-from terrazzo.stores.flow import Committing, Holding, Sinking, Working
-from terrazzo.stores.store import Erase, Hold, Patch, Put, Sink
+from terrazzo.stores.flow import Sinking, Working
+from terrazzo.stores.store import NEAR, Cost, Erase, Hold, Patch, Put, Sink
 from terrazzo.strategy import Changed, Outcomes, Replace, Strategy, clones
 from terrazzo.write.encoding import encode, old_objects
+from terrazzo.write.held import Fresh, commit, given_back, hold_objects
 from terrazzo.write.patching import check_strategy, patches
 from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import Rows, rows_of
 from terrazzo.write.slack import slack_of
 from terrazzo.write.slots import has_slots, write_in_slots
 
-__all__ = ["assemble", "given_back", "starts_of", "with_patience", "write"]
+__all__ = ["assemble", "starts_of", "with_patience", "write"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
@@ -53,21 +53,22 @@ def write(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
-    buffered: bool = True,
+    cost: Cost = NEAR,
     outcomes: Outcomes | None = None,
 ) -> Flow:
     """Store `value`, of the projection's buffer shape and the array's type, in the selected elements.
 
-    buffered: the store keeps new objects in memory until they are committed. outcomes: counts what was committed.
+    cost: of a request to the store, and whether it keeps new objects in memory until they are committed. outcomes:
+    counts what was committed.
     """
     outcomes = Outcomes() if outcomes is None else outcomes
     check_strategy(layout, strategy)
-    most = max_objects(layout, options)
-    if buffered:
+    most = max_objects(layout, options, cost)
+    if cost.buffered:
         most = max(1, min(most, options.memory // max(1, layout.object_nbytes)))
     for window in projection.windows(MAX_ROWS, most):
         yield from with_patience(
-            partial(_write_window, layout, window, value, options, cache, strategy, outcomes)
+            partial(_write_window, layout, window, value, options, cache, strategy, cost, outcomes)
         )
 
 
@@ -93,11 +94,13 @@ def _write_window(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
+    cost: Cost,
     outcomes: Outcomes,
 ) -> Flow:
     slots = has_slots(layout, strategy)
     if slots:
-        if (yield from write_in_slots(layout, window, value, options, cache)):
+        # over a network nothing is written in place
+        if not cost.far and (yield from write_in_slots(layout, window, value, options, cache)):
             outcomes.add(Outcomes(in_place=len(window.cell)))
             return
         options = replace(options, write_empty_chunks=True)
@@ -105,11 +108,7 @@ def _write_window(
     sharding = layout.sharding
     counts = layout.counts(window.outers) if sharding is not None else [()] * len(names)
     whole = window.whole_shard
-    firsts = [
-        None if sharding is None or whole[k] else first_range(sharding, count)
-        for k, count in enumerate(counts)
-    ]
-    holds: list[Hold] = yield Holding(names, firsts)
+    holds = yield from hold_objects(layout, names, counts, whole.tolist(), cost)
     sinks: list[Sink] = []
     with given_back(holds, sinks):
         olds = [
@@ -120,6 +119,7 @@ def _write_window(
         ]
         sources = yield from old_objects(holds, whole)
         changes: list[Put | Erase | Patch] = []
+        fresh: Fresh = {}
         done = np.zeros(len(holds), np.bool_)
         counted = Outcomes()
         if not isinstance(strategy, Replace):
@@ -140,24 +140,11 @@ def _write_window(
             entries, ends = yield from encode(
                 layout, window, rows, names, sources, places, counts, starts, value, options, slack
             )
-            changes += assemble(layout, rows, entries, ends, holds, places, counts, cloned, slots)
-        yield Committing(changes, options.durability)
+            changes += assemble(
+                layout, rows, entries, ends, holds, places, counts, fresh, window.outers, cloned, slots
+            )
+        yield from commit(changes, fresh, dict(zip(names, holds, strict=True)), options, cache, cost)
         outcomes.add(counted)
-        for name in names:
-            cache.drop(name)
-
-
-@contextmanager
-def given_back(holds: Sequence[Hold], sinks: Sequence[Sink]) -> Iterator[None]:
-    """Give up, when the block is left, the new objects that were not committed, and every hold."""
-    try:
-        yield
-    finally:
-        for sink in sinks:
-            with suppress(OSError):
-                sink.discard()
-        for hold in holds:
-            hold.release()
 
 
 def cloned_objects(
@@ -207,11 +194,16 @@ def assemble(
     holds: Sequence[Hold],
     sinks: Sequence[Sink | None],
     counts: Sequence[tuple[int, ...]],
+    fresh: Fresh,
+    outers: Array,
     cloned: Sequence[Array | None] | None = None,
     slots: bool = False,
 ) -> list[Put | Erase]:
     """Close each object with its index, where it has one; objects without a chunk are erased.
 
+    Where to erase could take along what another writer stores meanwhile, they hold nothing but the fill value instead.
+
+    fresh: takes the entries of the shards that are made. outers: the grid indices of the objects.
     cloned: the entries of the old shard, for an object that started as a copy of it.
     slots: inner chunks that are not stored get one, with the fill value in it, after the others.
     """
@@ -225,8 +217,13 @@ def assemble(
             continue
         before = None if cloned is None else cloned[k]
         if not kept[k] and before is None:  # a copy keeps chunks that are not among the rows
-            changes.append(Erase(hold))
-            continue
+            if hold.erasable:
+                changes.append(Erase(hold))
+                continue
+            if hold.source is None:
+                continue  # nothing was there, and nothing is to be
+            if sharding is None:
+                sink.write(0, _fill_chunk(layout, outers[k]))
         if sharding is not None:
             mine = slice(bounds[k], bounds[k + 1])
             index = (
@@ -235,7 +232,9 @@ def assemble(
             index[rows.inner[mine]] = entries[mine]
             end = _lay_slots(layout, sink, index, ends[k]) if slots else ends[k]
             at_start = sharding.index_location == "start"
-            sink.write(0 if at_start else end, sharding.encode_index(index, counts[k]))
+            encoded = sharding.encode_index(index, counts[k])
+            sink.write(0 if at_start else end, encoded)
+            fresh[hold] = index, end + (0 if at_start else memoryview(encoded).nbytes)
         changes.append(Put(hold, sink))
     return changes
 
@@ -245,8 +244,7 @@ def _lay_slots(layout: Layout, sink: Sink, index: Array, end: int) -> int:
     missing = np.flatnonzero(index[:, 0] == EMPTY)
     if not len(missing):
         return end
-    chain = layout.chain
-    fill = bytes(chain.encode(np.full(chain.spec.shape, layout.fill, layout.dtype)))
+    fill = _fill_chunk(layout)
     index[missing, 0] = end + np.arange(len(missing), dtype=np.uint64) * np.uint64(len(fill))
     index[missing, 1] = len(fill)
     at_once = max(1, LAID_AT_ONCE // len(fill))
@@ -255,3 +253,11 @@ def _lay_slots(layout: Layout, sink: Sink, index: Array, end: int) -> int:
         sink.write(end, fill * n)
         end += n * len(fill)
     return end
+
+
+def _fill_chunk(layout: Layout, outer: Array | None = None) -> bytes:
+    """The encoded chunk that holds the fill value alone: an inner one, or the plain one at a grid index."""
+    chain = layout.chain
+    if outer is not None:
+        chain = layout.chain_for(layout.grid.chunk_shape(tuple(outer.tolist())))
+    return bytes(chain.encode(np.full(chain.spec.shape, layout.fill, layout.dtype)))

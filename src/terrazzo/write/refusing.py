@@ -14,8 +14,8 @@ from terrazzo.errors import UnsupportedError
 from terrazzo.foreign import places_to_look, signature_in
 from terrazzo.layout import Layout
 from terrazzo.shard import EMPTY, dead_ranges
-from terrazzo.stores.flow import Fetching
 from terrazzo.stores.store import Hold, Source
+from terrazzo.write.held import bytes_of_held
 
 __all__ = ["foreign_names", "refuse_foreign"]
 
@@ -56,7 +56,7 @@ def foreign_names(
         if places:
             asked.append((k, source, places))
     if asked:
-        answers = yield Fetching([(source, places) for _, source, places in asked])
+        answers = yield from bytes_of_held([(source, places) for _, source, places in asked])
         for (k, _, places), parts in zip(asked, answers, strict=True):
             names[k] = signature_in(dict(zip(places, parts, strict=True)))
     return names

@@ -15,11 +15,12 @@ from terrazzo.index import IndexCache
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read import MAX_ROWS
-from terrazzo.stores.flow import Committing, Holding, Sinking
-from terrazzo.stores.store import Hold, Sink
+from terrazzo.stores.flow import Sinking
+from terrazzo.stores.store import NEAR, Cost, Sink
 from terrazzo.strategy import Strategy
 from terrazzo.write.encoding import encode
-from terrazzo.write.flow import assemble, given_back, starts_of, with_patience
+from terrazzo.write.flow import assemble, starts_of, with_patience
+from terrazzo.write.held import Fresh, commit, given_back, hold_objects
 from terrazzo.write.rows import Rows, ranks
 from terrazzo.write.slack import slack_of
 
@@ -68,6 +69,7 @@ def write_shard(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
+    cost: Cost = NEAR,
 ) -> Flow:
     """Put the shard at `index` of the grid, made of `chunks`: index of an inner chunk -> values of its shape."""
     sharding = layout.sharding
@@ -94,7 +96,7 @@ def write_shard(
         sequence = np.argsort(ranks(strategy.order, count)[numbers], kind="stable")
         known, numbers = [known[k] for k in sequence.tolist()], numbers[sequence]
     yield from with_patience(
-        lambda: _put(layout, outers, count, known, numbers, chunks, options, cache, strategy)
+        lambda: _put(layout, outers, count, known, numbers, chunks, options, cache, strategy, cost)
     )
 
 
@@ -108,11 +110,12 @@ def _put(
     options: Options,
     cache: IndexCache,
     strategy: Strategy,
+    cost: Cost,
 ) -> Flow:
     assert layout.sharding is not None
     names = layout.chunk_keys(outers)
     shape = layout.sharding.chunk_shape
-    holds: list[Hold] = yield Holding(names)
+    holds = yield from hold_objects(layout, names, [count], [True], cost)
     sinks: list[Sink] = []
     with given_back(holds, sinks):
         sinks += yield Sinking(holds)
@@ -132,8 +135,9 @@ def _put(
                 layout, window, rows, names, [b""], sinks, [count], ends, value, options, slack
             )
         every = Rows(np.zeros(len(known), np.int64), numbers, numbers)
-        yield Committing(assemble(layout, every, entries, ends, holds, sinks, [count]), options.durability)
-        cache.drop(names[0])
+        fresh: Fresh = {}
+        changes = assemble(layout, every, entries, ends, holds, sinks, [count], fresh, outers)
+        yield from commit(changes, fresh, {names[0]: holds[0]}, options, cache, cost)
 
 
 def _stack(layout: Layout, chunks: Chunks, where: list[tuple[int, ...]], shape: tuple[int, ...]) -> Array:

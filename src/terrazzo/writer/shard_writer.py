@@ -297,7 +297,13 @@ class ShardWriter:
             self._held -= sum(pending.nbytes for pending in batch)
             taken = [pending.take() for pending in batch]
             flow = put_encoded(
-                self._layout, taken, self._options, self._cache, self._strategy, self._outcomes
+                self._layout,
+                taken,
+                self._options,
+                self._cache,
+                self._strategy,
+                self._store.cost,
+                self._outcomes,
             )
             run(flow, self._store)
 
@@ -337,7 +343,7 @@ class ShardWriter:
                 self._options,
                 self._cache,
                 self._strategy,
-                self._store.cost.buffered,
+                self._store.cost,
                 self._outcomes,
             ),
             self._store,
