@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import fields, replace
 from typing import Any
 
-from terrazzo.options import Limits, Options
+from terrazzo.options import DRAFTS, Limits, Options
 
 __all__ = ["Config", "config", "options_from"]
 
@@ -151,7 +151,9 @@ def options_from(settings: Mapping[str, Any] | None) -> Options:
         return config.options()
     flat = {_ZARR.get(name, name): value for name, value in _flatten(settings).items()}
     known = {f.name for f in fields(Options)}
-    own = {name: value for name, value in flat.items() if name in known}
+    own = {
+        name: _drafts(value) if name == "drafts" else value for name, value in flat.items() if name in known
+    }
     for name in flat:
         if name not in known and name not in ("order", "read_missing_chunks"):
             _check_name(name)
@@ -208,6 +210,8 @@ def _checked(name: str, value: Any) -> Any:
                 f"config: {name} is {value!r}; allowed are {', '.join(map(repr, allowed[name]))}"
             )
         return value
+    if name == "drafts":
+        return _drafts(value)
     if name.endswith("_cache_nbytes") and value == 0:
         return 0
     if name in ("threads", "memory") or name.endswith("_cache_nbytes"):
@@ -215,6 +219,19 @@ def _checked(name: str, value: Any) -> Any:
     if not isinstance(value, bool):
         raise ValueError(f"config: {name} is {value!r}; True and False are allowed")
     return value
+
+
+def _drafts(value: Any) -> tuple[str, ...]:
+    given = [value] if isinstance(value, str) else value
+    known = f"{', '.join(map(repr, DRAFTS))} are allowed, and 'all'"
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise ValueError(f"config: drafts is {value!r}; a list of names is allowed: {known}")
+    if "all" in given:
+        return tuple(DRAFTS)
+    for one in given:
+        if one not in DRAFTS:
+            raise ValueError(f"config: drafts has {one!r}; {known}")
+    return tuple(sorted(given))
 
 
 def _positive(name: str, value: Any) -> int:

@@ -68,7 +68,8 @@ class Layout:
         shapes = grid.distinct_shapes()
         chains = {shape: _chain(document, shape, where, options) for shape in shapes}
         outer = chains[shapes[0]]
-        sharding = outer.sharding
+        # where some shards are cut by their inner chunks, all are read and written as chunks of one piece
+        sharding = outer.sharding if all(chain.sharding is not None for chain in chains.values()) else None
         return cls(
             path=path,
             shape=document.shape,

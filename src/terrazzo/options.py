@@ -12,11 +12,18 @@ import sys
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Durability", "Limits", "Options"]
+__all__ = ["DRAFTS", "Durability", "Limits", "Options"]
 
 Durability = Literal["fsync", "rename", "none"]
 
 MIB = 1 << 20
+#: extensions that are only proposed, and may still change: read and written where `Options.drafts` names them
+DRAFTS: dict[str, str] = {
+    "suffix": "the chunk key encoding `suffix` (zarr-extensions#28)",
+    "fanout": "the chunk key encoding `fanout` (zarr-extensions#31)",
+    "optional": "the data type and codec `optional` (zarr-extensions#33)",
+    "clipped": "inner chunks that do not divide their shard (zarr-specs#370)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class Options:
     immutable: shards are known not to change: skip the look that validates a cached index.
     write_empty_chunks: store chunks that hold nothing but the fill value.
     missing: what an absent chunk means: "fill" or "error".
+    drafts: extensions that are only proposed, and wanted all the same: any of DRAFTS.
+    allow_pickle: decode chunks of pickled objects (Zarr 2 has them), which runs whatever code they hold.
     """
 
     threads: int | None = None
@@ -54,7 +63,18 @@ class Options:
     immutable: bool = False
     write_empty_chunks: bool = False
     missing: Literal["fill", "error"] = "fill"
+    drafts: tuple[str, ...] = ()
+    allow_pickle: bool = False
     limits: Limits = field(default_factory=Limits)
+
+    def without_draft(self, name: str) -> str | None:
+        """Why a draft is not used; None where it was asked for."""
+        if name in self.drafts:
+            return None
+        return (
+            f"is {DRAFTS[name]}, a proposal that may still change; drafts=[{name!r}] in the configuration "
+            "(terrazzo.config.set, config=) reads and writes it"
+        )
 
     @property
     def workers(self) -> int:

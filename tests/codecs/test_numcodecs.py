@@ -173,12 +173,9 @@ def test_pcodec() -> None:
         build([{"name": "numcodecs.pcodec"}], spec_of("bool"))
 
 
-@pytest.mark.parametrize(
-    "identity", ["pickle", "json2", "msgpack2", "vlen-array", "categorize", "base64", "nothing"]
-)
-def test_names_that_are_refused(identity: str) -> None:
-    with pytest.raises(UnknownCodecError, match=rf"codecs\[0\]: found the codec \"numcodecs\.{identity}\""):
-        codec_from({"name": f"numcodecs.{identity}"}, "codecs[0]")
+def test_names_that_are_refused() -> None:
+    with pytest.raises(UnknownCodecError, match=r"codecs\[0\]: found the codec \"numcodecs\.nothing\""):
+        codec_from({"name": "numcodecs.nothing"}, "codecs[0]")
 
 
 REFUSED = [

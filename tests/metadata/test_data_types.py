@@ -246,8 +246,12 @@ REFUSED: list[tuple[Any, str, str]] = [
     (record(("a", "string")), "data_type.configuration.fields[0].data_type", "fixed size"),
     (record(("a", "int8"), ("b", "what")), "data_type.configuration.fields[1].data_type", "not a known"),
     (record(("a", "r100000000"), ("b", "r100000000")), "data_type.configuration.fields", "are supported"),
-    ("complex_float8_e4m3", "data_type", "not supported: no numpy type"),
-    ("optional", "data_type", "not supported: numpy has no optional"),
+    ({"name": "optional"}, "data_type.configuration", "must be the `name`"),
+    (
+        {"name": "optional", "configuration": {"name": "string", "configuration": {}}},
+        "data_type.configuration.name",
+        "of one size",
+    ),
     ("float8_e4m3fn", "data_type", "float8_e4m3 and float8_e4m3fnuz are"),
 ]
 
@@ -298,7 +302,7 @@ def test_unknown_names_of_callers() -> None:
     ):
         resolve_data_type("flaot32")
     with pytest.raises(DataTypeValidationError, match="not supported"):
-        resolve_data_type("complex_float8_e5m2")
+        resolve_data_type("float8_e4m3fn")
 
 
 def test_without_ml_dtypes_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,12 +149,24 @@ def test_objects_are_what_their_filter_says(identity: str, name: str) -> None:
     assert (back["dtype"], back["filters"]) == ("|O", [{"id": identity}])
 
 
-@pytest.mark.parametrize("identity", ["pickle", "json2", "msgpack2", "categorize", "vlen-array"])
-def test_other_objects_are_refused_and_nothing_is_unpickled(identity: str) -> None:
+@pytest.mark.parametrize("identity", ["pickle", "json2", "msgpack2", "vlen-array"])
+def test_objects_of_any_kind_keep_their_filter(identity: str) -> None:
+    node, back = there_and_back(document(dtype="|O", filters=[{"id": identity}], fill_value=None))
+    assert node.data_type.name == "terrazzo.objects"
+    assert (back["dtype"], back["filters"], back["fill_value"]) == ("|O", [{"id": identity}], None)
+
+
+def test_objects_without_a_filter_that_says_what_they_are() -> None:
     with pytest.raises(MetadataError, match=r"\|O"):
-        array_from_v2(document(dtype="|O", filters=[{"id": identity}]), {})
-    with pytest.raises(MetadataError, match=identity):
-        array_from_v2(document(filters=[{"id": identity}]), {})
+        array_from_v2(document(dtype="|O", filters=None), {})
+
+
+def test_labels_are_numbers_after_their_filter() -> None:
+    labels = {"id": "categorize", "labels": ["a", "b"], "dtype": "|O", "astype": "|u1"}
+    node, back = there_and_back(document(dtype="|O", filters=[labels], fill_value=""))
+    assert node.data_type.name == "string"
+    assert [codec.name for codec in node.codecs][:2] == ["numcodecs.categorize", "bytes"]
+    assert back["filters"] == [labels]
 
 
 @pytest.mark.parametrize(

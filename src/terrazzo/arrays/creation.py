@@ -231,7 +231,14 @@ def _chain(data_type: DataType, filters: Any, serializer: Any, compressors: Any)
 
 def _resolved(chain: Sequence[Codec], spec: ChunkSpec, options: Options) -> tuple[Extension, ...]:
     """The codecs with every setting that follows from the chunk filled in, as documents have to state them."""
-    built = Chain.build(chain, spec, limits=options.limits, path="codecs")
+    built = Chain.build(
+        chain,
+        spec,
+        limits=options.limits,
+        path="codecs",
+        drafts=options.drafts,
+        allow_pickle=options.allow_pickle,
+    )
     return tuple(codec.extension() for codec in built.codecs)
 
 

@@ -22,6 +22,8 @@ from terrazzo.codecs.codec import (
 from terrazzo.codecs.conditional import Conditional
 from terrazzo.codecs.crc32c import Crc32cCodec
 from terrazzo.codecs.gzip import GzipCodec
+from terrazzo.codecs.n5 import N5DefaultCodec
+from terrazzo.codecs.optional import OptionalCodec
 from terrazzo.codecs.packbits import PackBits
 from terrazzo.codecs.registry import (
     codec_from,
@@ -36,6 +38,7 @@ from terrazzo.codecs.scale_offset import ScaleOffset
 from terrazzo.codecs.sharding import ShardingCodec, ShardingIndexed
 from terrazzo.codecs.transpose import TransposeCodec
 from terrazzo.codecs.vlen import VLenBytesCodec, VLenUTF8Codec
+from terrazzo.codecs.zfp import ZfpCodec
 from terrazzo.codecs.zstd import ZstdCodec
 
 __all__ = [
@@ -53,6 +56,8 @@ __all__ = [
     "Context",
     "Crc32cCodec",
     "GzipCodec",
+    "N5DefaultCodec",
+    "OptionalCodec",
     "PackBits",
     "PartialReader",
     "Reshape",
@@ -62,6 +67,7 @@ __all__ = [
     "TransposeCodec",
     "VLenBytesCodec",
     "VLenUTF8Codec",
+    "ZfpCodec",
     "ZstdCodec",
     "codec_from",
     "codec_from_extension",
@@ -72,9 +78,10 @@ __all__ = [
 ]
 
 register_codec(BytesCodec, aliases=("endian",))
+register_codec(OptionalCodec, aliases=("zarrs.optional",))
 for _codec in (
     *(TransposeCodec, BitRound, CastValue, ScaleOffset, Reshape),
-    *(ShardingCodec, VLenUTF8Codec, VLenBytesCodec, PackBits),
+    *(ShardingCodec, VLenUTF8Codec, VLenBytesCodec, PackBits, ZfpCodec, N5DefaultCodec),
     *(BloscCodec, Conditional, Crc32cCodec, GzipCodec, ZstdCodec),
 ):
     register_codec(_codec)

@@ -18,7 +18,7 @@ from terrazzo.codecs.element import Element, element_of
 from terrazzo.metadata import DataType
 from terrazzo.metadata.data_types import Float, SmallFloat
 from terrazzo.metadata.data_types.small import SmallComplex
-from terrazzo.metadata.problems import join, refuse
+from terrazzo.metadata.problems import refuse
 
 __all__ = ["BitRound"]
 
@@ -53,9 +53,6 @@ class BitRound(ArrayArrayCodec):
                 context.path,
                 f"bitround cannot round {spec.data_type}; it rounds integers, and floats of 16 bits",
             )
-        if mantissa is not None and self.keepbits > mantissa:
-            at = join(join(context.path, "configuration"), "keepbits")
-            refuse(at, f"found {self.keepbits}, the mantissa of {spec.data_type} has {mantissa}")
         # codecs behind this one compare chunks with the fill value as it is stored
         return replace(spec, fill=self.encode(spec.fill, spec))
 
@@ -86,8 +83,8 @@ def _mantissa(data_type: DataType) -> int | None:
 
 def _round_float(bits: Array, keepbits: int, mantissa: int, width: int) -> Array:
     dropped = mantissa - keepbits
-    if dropped == 0:
-        return bits
+    if dropped <= 0:
+        return bits  # to keep more than there is keeps all
     one = bits.dtype.type(1)
     half = bits.dtype.type((1 << (dropped - 1)) - 1)
     keep = bits.dtype.type(((1 << width) - 1) >> dropped << dropped)

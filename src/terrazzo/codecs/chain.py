@@ -70,12 +70,14 @@ class Chain:
         path: str = "codecs",
         strict: bool = True,
         depth: int = 0,
+        drafts: tuple[str, ...] = (),
+        allow_pickle: bool = False,
     ) -> Chain:
         """Order, resolve and compile codecs (or extensions, documents' objects, strings) for chunks of `spec`.
 
         Raises MetadataError and UnknownCodecError with the codec's path in the document, and LimitError.
         """
-        context = Context(path, limits or Limits(), strict, depth, _build)
+        context = Context(path, limits or Limits(), strict, depth, drafts, allow_pickle, _build)
         return _build([codec_from(codec, join(path, i)) for i, codec in enumerate(codecs)], spec, context)
 
     def reshaped(self, shape: tuple[int, ...]) -> Chain:
@@ -111,7 +113,7 @@ class Chain:
     def sharding(self) -> ShardingIndexed | None:
         """The sharding codec where it is the whole chain, so that parts of a chunk can be read and written alone."""
         only = self.codecs[0] if len(self.codecs) == 1 else None
-        return only if isinstance(only, ShardingIndexed) else None
+        return only if isinstance(only, ShardingIndexed) and not self.partial else None
 
     @property
     def partial(self) -> bool:

@@ -69,13 +69,16 @@ class ChunkSpec:
 class Context:
     """Where a codec stands while a chain is built: `path` for errors, limits and strictness for its decisions.
 
-    depth: how many codecs hold this one. build: makes a chain, for codecs that hold codecs of their own.
+    depth: how many codecs hold this one. drafts, allow_pickle: as in Options. build: makes a chain, for codecs that
+    hold codecs of their own.
     """
 
     path: str = ""
     limits: Limits = field(default_factory=Limits)
     strict: bool = True
     depth: int = 0
+    drafts: tuple[str, ...] = ()
+    allow_pickle: bool = False
     build: Callable[[Sequence[Codec], ChunkSpec, Context], Chain] | None = None
 
 

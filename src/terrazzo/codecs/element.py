@@ -13,6 +13,7 @@ from terrazzo.metadata import DataType
 from terrazzo.metadata.data_types import (
     Bool,
     Complex,
+    ComplexPair,
     Float,
     Integer,
     NumpyTime,
@@ -51,7 +52,7 @@ def element_of(data_type: DataType) -> Element | None:
         return Element("int" if data_type.signed else "uint", data_type.bits)
     if isinstance(data_type, Float | SmallFloat):
         return Element("float", data_type.form.bits)
-    if isinstance(data_type, Complex | SmallComplex):
+    if isinstance(data_type, Complex | SmallComplex | ComplexPair):
         return Element("float", data_type.form.bits, 2)
     if isinstance(data_type, NumpyTime):
         return Element("int", 64)

@@ -22,6 +22,7 @@ from terrazzo.codecs.bitround import BitRound
 from terrazzo.codecs.codec import Array, ArrayArrayCodec, ArrayBytesCodec, Buffer, ChunkSpec, Codec, Context
 from terrazzo.codecs.configuration import from_members, integer
 from terrazzo.codecs.numcodecs_bytes import BYTES_CODECS
+from terrazzo.codecs.numcodecs_objects import OBJECT_CODECS
 from terrazzo.codecs.numcodecs_package import numcodecs_codec
 from terrazzo.errors import CodecError, UnknownCodecError
 from terrazzo.metadata import data_type_from_numpy
@@ -54,14 +55,6 @@ SERIALIZERS: dict[str, tuple[str, ...]] = {
         "equal_pages_up_to",
     ),
     "zfpy": ("mode", "tolerance", "rate", "precision", "compression_kwargs"),
-}
-REFUSED = {
-    "pickle": "it runs code that the chunks contain",
-    "json2": "it holds objects, which no data type describes",
-    "msgpack2": "it holds objects, which no data type describes",
-    "vlen-array": "it holds arrays as elements, which no data type describes",
-    "categorize": "its labels are objects, which no data type describes",
-    "base64": "zarr-python has no such codec",
 }
 
 
@@ -127,7 +120,8 @@ class NumcodecsFilter(ArrayArrayCodec):
 
     def _complete(self, spec: ChunkSpec) -> dict[str, Any]:
         """The members as numcodecs wants them: all of them, in native byte order."""
-        members = {name: _native(one).str if name in DTYPES else one for name, one in self.members.items()}
+        given = {name: one for name, one in self.members.items() if one is not None}
+        members = {name: _native(one).str if name in DTYPES else one for name, one in given.items()}
         own = spec.data_type.numpy.str
         if self.identity == "astype":
             members.setdefault("encode_dtype", own)
@@ -219,7 +213,7 @@ class NumcodecsBitRound(BitRound):
 def make(name: str, configuration: Mapping[str, Any], path: str) -> Codec:
     """The codec of a document's `numcodecs.*` name."""
     identity = name.removeprefix(PREFIX)
-    known = BYTES_CODECS.get(name)
+    known: Any = BYTES_CODECS.get(name) or OBJECT_CODECS.get(name)
     if known is not None:
         codec: Codec = known.from_configuration(configuration, path)
         return codec
@@ -228,13 +222,16 @@ def make(name: str, configuration: Mapping[str, Any], path: str) -> Codec:
     for kind, table in ((NumcodecsFilter, FILTERS), (NumcodecsSerializer, SERIALIZERS)):
         if identity in table:
             return from_members(partial(_with, kind, identity), configuration, path, (), table[identity])
-    reason = f": {REFUSED[identity]}" if identity in REFUSED else f"; known are {', '.join(names())}"
-    sentence = f"found the codec {describe(name)}, which is not supported{reason}"
+    sentence = f"found the codec {describe(name)}, which is not supported; known are {', '.join(names())}"
     raise UnknownCodecError(f"{path}: {sentence}" if path else sentence, ((path, sentence),))
 
 
 def names() -> tuple[str, ...]:
-    return (*BYTES_CODECS, *(PREFIX + identity for identity in ("bitround", *FILTERS, *SERIALIZERS)))
+    return (
+        *BYTES_CODECS,
+        *OBJECT_CODECS,
+        *(PREFIX + identity for identity in ("bitround", *FILTERS, *SERIALIZERS)),
+    )
 
 
 def _with(kind: Callable[[str, Mapping[str, Any]], Codec], identity: str, **members: Any) -> Codec:
@@ -248,6 +245,8 @@ def _native(spelling: str) -> np.dtype[Any]:
 def _check_members(members: Mapping[str, Any]) -> None:
     for name, found in members.items():
         if name in DTYPES:
+            if found is None and name == "astype":
+                continue  # as zarrs and numcodecs write what is left out
             if not isinstance(found, str) or not DTYPE.fullmatch(found):
                 refuse(name, f'found {describe(found)}, must be the numpy type of a number, such as "<i4"')
         elif name == "digits":

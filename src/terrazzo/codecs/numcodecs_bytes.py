@@ -7,6 +7,8 @@ Specification: https://numcodecs.readthedocs.io/en/stable/ (the configurations; 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import bz2
 import lzma
 import zlib
@@ -361,10 +363,29 @@ class LZ4(NamedByNumcodecs):
 
 
 #: by the name in documents
+@dataclass(frozen=True, eq=False)
+class Base64(NamedByNumcodecs):
+    """Bytes as the letters of base64."""
+
+    name = "numcodecs.base64"
+
+    def encode(self, buffer: Buffer) -> bytes:
+        return base64.b64encode(memoryview(buffer).cast("B"))
+
+    def encoded_nbytes(self, nbytes: int) -> int | None:
+        return 4 * -(-nbytes // 3)
+
+    def decode(self, buffer: Buffer, limit: int) -> bytes:
+        try:
+            return base64.b64decode(bytes(buffer), validate=True)
+        except binascii.Error as error:
+            raise CodecError(f"the bytes are no base64: {error}") from error
+
+
 BYTES_CODECS: dict[str, type[NamedByNumcodecs]] = {
     codec.name: codec
     for codec in (
-        *(Zlib, Gzip, Zstd, Blosc, BZ2, LZMA, LZ4, Shuffle),
+        *(Zlib, Gzip, Zstd, Blosc, BZ2, LZMA, LZ4, Shuffle, Base64),
         *(CRC32, CRC32C, Adler32, Fletcher32, JenkinsLookup3),
     )
 }

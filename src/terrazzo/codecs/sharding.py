@@ -87,16 +87,18 @@ class ShardingCodec(ArrayBytesCodec):
         if len(self.chunk_shape) != len(spec.shape):
             sentence = f"found {len(self.chunk_shape)} extents, the shard has {len(spec.shape)}: {describe(spec.shape)}"
             refuse(join(at, "chunk_shape"), sentence)
-        if any(extent % inner for extent, inner in zip(spec.shape, self.chunk_shape, strict=True)):
+        clipped = any(extent % inner for extent, inner in zip(spec.shape, self.chunk_shape, strict=True))
+        if clipped and "clipped" not in context.drafts:
             sentence = (
                 f"found {describe(self.chunk_shape)}, must divide the shard's shape {describe(spec.shape)} "
-                "in every dimension"
+                'in every dimension (that they need not is proposed: drafts=["clipped"] in the configuration)'
             )
             refuse(join(at, "chunk_shape"), sentence)
         assert context.build is not None
         inside = replace(context, path=join(at, "codecs"), depth=depth)
         inner_chain = context.build(self.codecs, replace(spec, shape=self.chunk_shape), inside)
-        resolved = ShardingIndexed(
+        kind = _clipped() if clipped else ShardingIndexed
+        resolved = kind(
             self.chunk_shape,
             inner_chain.codecs,
             self.index_codecs,
@@ -275,6 +277,12 @@ class ShardingIndexed(ShardingCodec):
             slice(int(i) * extent, int(i) * extent + extent)
             for i, extent in zip(place, self.chunk_shape, strict=True)
         )
+
+
+def _clipped() -> type[ShardingIndexed]:
+    from terrazzo.codecs.clipped import ClippedSharding  # which is one of these
+
+    return ClippedSharding
 
 
 def _codecs(found: Sequence[Any], path: str) -> tuple[Codec, ...]:

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from terrazzo.dialects.draft import ENTRY, DraftView
+from terrazzo.dialects.n5 import ATTRIBUTES, N5View
 from terrazzo.dialects.v2 import ARRAY, GROUP, V2View, below
 from terrazzo.dialects.view import DialectView
-from terrazzo.errors import MetadataError
+from terrazzo.errors import LimitError, MetadataError
 from terrazzo.metadata import read_json
 from terrazzo.metadata.draft import Way, check_extensions
 from terrazzo.metadata.draft_types import Fallback
+from terrazzo.metadata.n5 import is_n5
 from terrazzo.metadata.problems import describe
 from terrazzo.options import Options
 from terrazzo.stores.store import Store
@@ -22,8 +24,8 @@ from terrazzo.stores.wrappers import ReadOnlyStore
 
 __all__ = ["DIALECTS", "dialect_of", "find_view", "is_entry_point", "view_of"]
 
-#: what `dialect=` takes: Zarr 3, Zarr 2, the draft as zarr-python wrote it, the draft to the letter
-DIALECTS = ("v3", "v2", "P", "D")
+#: what `dialect=` takes: Zarr 3, Zarr 2, the draft as zarr-python wrote it, the draft to the letter, N5 (read)
+DIALECTS = ("v3", "v2", "P", "D", "n5")
 Counts = Sequence[int] | Mapping[str, Sequence[int]] | None
 
 
@@ -56,16 +58,20 @@ def find_view(
 
     entry: what the store's `zarr.json` holds, where that is known.
     """
-    wanted = [below(path, ARRAY), below(path, GROUP)]
-    if entry is None:
-        wanted.append(ENTRY)
-    array, group, *rest = store.get_partial_values([(key, (0, 1 << 20)) for key in wanted])
-    entry = rest[0] if rest else entry
-    if array is not None or group is not None:
+    wanted = dict.fromkeys(
+        [below(path, ARRAY), below(path, GROUP), below(path, ATTRIBUTES), ATTRIBUTES, ENTRY]
+    )
+    if entry is not None:
+        del wanted[ENTRY]
+    found = dict(zip(wanted, store.get_partial_values([(key, (0, 1 << 20)) for key in wanted]), strict=True))
+    entry = found.get(ENTRY, entry)
+    if found[below(path, ARRAY)] is not None or found[below(path, GROUP)] is not None:
         return V2View(store, options)
     if is_entry_point(entry):
         assert entry is not None
         return _draft(store, entry, options, fallback, chunks_per_shard)
+    if any(_is_n5(found[key], options) for key in (below(path, ATTRIBUTES), ATTRIBUTES)):
+        return N5View(store, options)
     return None
 
 
@@ -79,12 +85,24 @@ def view_of(
     """The view of this name."""
     if dialect == "v2":
         return V2View(store, options)
+    if dialect == "n5":
+        return N5View(store, options)
     if dialect not in ("P", "D"):
         raise ValueError(f"dialect is {dialect!r}; {', '.join(map(repr, DIALECTS))} are allowed")
     way: Way = "P" if dialect == "P" else "D"
     entry = store.get(ENTRY)
     suffix = _suffix(read_json(entry, ENTRY, options.limits)) if is_entry_point(entry) and entry else ".json"
     return DraftView(store, options, way, suffix, fallback, chunks_per_shard)
+
+
+def _is_n5(content: bytes | None, options: Options) -> bool:
+    """Whether this is N5's; what is no JSON is somebody else's file of the name."""
+    if content is None or (b'"dimensions"' not in content and b'"n5"' not in content):
+        return False
+    try:
+        return is_n5(read_json(content, ATTRIBUTES, options.limits))
+    except (MetadataError, LimitError):
+        return False
 
 
 def _draft(store: Store, entry: bytes, options: Options, fallback: Fallback, counts: Counts) -> DraftView:

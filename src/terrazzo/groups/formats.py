@@ -13,7 +13,7 @@ import numpy as np
 from terrazzo.arrays.documents import document_key, node_from_content, read_contents, read_document
 from terrazzo.arrays.place import StorePath
 from terrazzo.dialects import DIALECTS, DraftView, dialect_of, find_view, is_entry_point, view_of
-from terrazzo.errors import MetadataError
+from terrazzo.errors import MetadataError, UnsupportedError
 from terrazzo.groups.nodes import erase_node
 from terrazzo.metadata import Extension, Node
 from terrazzo.metadata.draft_types import Fallback
@@ -25,9 +25,9 @@ __all__ = ["Format", "find", "making", "settled", "stored_as", "suited", "wanted
 class Format(TypedDict, total=False):
     """Which format a node is in, or is to be made in.
 
-    zarr_format: 2 or 3; None finds out. dialect: "v3", "v2", or for the draft of 2022 "P" (as zarr-python 2.12 to 2.18
-    wrote it) or "D" (to the letter). fallback: for data types of the draft that are not known: "error", "warn" or
-    "use" their fallback. chunks_per_shard: of arrays of the draft whose document lost it; for all, or by path.
+    zarr_format: 2 or 3; None finds out. dialect: "v3", "v2", "n5" (read), or for the draft of 2022 "P" (as zarr-python
+    2.12 to 2.18 wrote it) or "D" (to the letter). fallback: for data types of the draft that are not known: "error",
+    "warn" or "use" their fallback. chunks_per_shard: of arrays of the draft whose document lost it, for all or by path.
     """
 
     zarr_format: int | None
@@ -85,7 +85,7 @@ def find(
             view = view_of(view.store, view.way, options, fallback, chunks_per_shard)
             place = StorePath(view, place.path)
         return place, read_document(place.store, place.path, options)
-    if named in ("v2", "P", "D"):
+    if named not in (None, "v3"):
         shown = StorePath(view_of(place.store, named, options, fallback, chunks_per_shard), place.path)
         return shown, read_document(shown.store, shown.path, options)
     (content,) = read_contents(place.store, [place.path], options)
@@ -119,6 +119,10 @@ def making(
     """
     named = wanted_dialect(zarr_format, dialect)
     view = dialect_of(place.store)
+    if named == "n5" or (view is not None and view.dialect == "n5"):
+        raise UnsupportedError(
+            "hierarchies of N5 are read, and nothing is made in them; choose another dialect"
+        )
     if view is None:
         if named in (None, "v3"):
             return place, "v3"

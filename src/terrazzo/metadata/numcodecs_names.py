@@ -20,17 +20,18 @@ __all__ = ["chain_from_numcodecs", "chain_to_numcodecs", "objects_of"]
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 #: from array to array
-FILTERS = frozenset({"delta", "fixedscaleoffset", "quantize", "bitround", "astype", "packbits"})
-#: from array to bytes
-SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes", "zfpy", "pcodec"})
-REFUSED = {
-    "pickle": "it runs code that the chunks contain, so it is never loaded",
-    "json2": "its elements are objects of any kind, which no data type describes",
-    "msgpack2": "its elements are objects of any kind, which no data type describes",
-    "vlen-array": "its elements are arrays, which no data type describes",
-    "categorize": "its labels are objects, which no data type describes",
-    "base64": "it is not known",
+FILTERS = frozenset({"delta", "fixedscaleoffset", "quantize", "bitround", "astype", "packbits", "categorize"})
+#: what the objects that a first filter takes are, by the names of data types in documents of Zarr 3
+OBJECTS = {
+    "vlen-utf8": "string",
+    "vlen-bytes": "bytes",
+    "categorize": "string",
+    **dict.fromkeys(("json2", "msgpack2", "vlen-array", "pickle"), "terrazzo.objects"),
 }
+#: from array to bytes
+SERIALIZERS = frozenset({"zfpy", "pcodec", *OBJECTS} - {"categorize"})
+#: their names are the same in Zarr 3
+NAMED_ALIKE = ("vlen-utf8", "vlen-bytes")
 Json = dict[str, Any]
 
 
@@ -38,7 +39,7 @@ def objects_of(filters: object) -> str | None:
     """The data type that the first filter gives to objects, by its name in documents of Zarr 3."""
     first = filters[0] if isinstance(filters, list) and filters else None
     identity = first.get("id") if isinstance(first, dict) else None
-    return {"vlen-utf8": "string", "vlen-bytes": "bytes"}.get(identity) if isinstance(identity, str) else None
+    return OBJECTS.get(identity) if isinstance(identity, str) else None
 
 
 def chain_from_numcodecs(
@@ -74,9 +75,7 @@ def chain_from_numcodecs(
                 refuse(
                     path, f"{describe(identity)} takes an array, but a filter before it has made bytes of it"
                 )
-            chain.append(
-                _named(identity if identity.startswith("vlen") else f"numcodecs.{identity}", members)
-            )
+            chain.append(_named(identity if identity in NAMED_ALIKE else f"numcodecs.{identity}", members))
             serialized = True
             continue
         if not serialized:
@@ -111,14 +110,14 @@ def chain_to_numcodecs(
             order = "F" if ndim > 1 else "C"
         elif name == "bytes":
             endian, after = members.get("endian"), True
-        elif name in ("vlen-utf8", "vlen-bytes"):
+        elif name in NAMED_ALIKE:
             filters.append({"id": name})
             after = True
         else:
             found = _config(name, members, dtype, at)
-            if name in ("numcodecs.zfpy", "numcodecs.pcodec"):
-                after = True
-            if after:
+            serializes = name.removeprefix("numcodecs.") in SERIALIZERS
+            after = after or serializes
+            if after and not (serializes and dtype is None):
                 if compressor is not None:
                     filters.append(compressor)
                 compressor = found
@@ -131,9 +130,6 @@ def _parts(config: Any, path: str) -> tuple[str, Json]:
     identity = config.get("id") if isinstance(config, dict) else None
     if not isinstance(identity, str) or not identity:
         refuse(path, f"found {describe(config)}, must be an object with an `id`, or null")
-    if identity in REFUSED:
-        sentence = f"found the codec {describe(identity)}, which is not supported: {REFUSED[identity]}"
-        raise UnknownCodecError(f"{path}: {sentence}", ((path, sentence),))
     return identity, {name: value for name, value in config.items() if name != "id"}
 
 

@@ -20,6 +20,7 @@ from terrazzo.metadata.data_types import (
     DataType,
     Fill,
     NumpyRecord,
+    Objects,
     String,
     Struct,
     VariableBytes,
@@ -102,8 +103,10 @@ def _record(spelled: list[Any], path: str) -> ElementType:
 
 def numpy_spelling(data_type: DataType, endian: str | None, path: str = "data_type") -> Any:
     """The spelling of a data type, as JSON; refused where numpy alone has none."""
-    if isinstance(data_type, String | VariableBytes):
+    if isinstance(data_type, String | VariableBytes | Objects):
         return "|O"
+    if data_type.itemsize is None:
+        refuse(path, f"{data_type} has no spelling in this format")
     dtype = data_type.numpy
     if dtype.type.__module__ != "numpy" or (dtype.name != data_type.name and dtype.kind in "biufc"):
         refuse(path, f"{data_type} has no spelling in this format; it knows numpy's own types alone")
@@ -135,6 +138,8 @@ def _spelled(dtype: np.dtype[Any]) -> Any:
 def fill_from_numpy(value: Any, element: ElementType, path: str, *, strict: bool = True) -> Any:
     """The fill value of Zarr 2, numcodecs' way, in the JSON form that Zarr 3 has for it. null: the type's own zero."""
     data_type, kind = element.data_type, element.dtype.kind
+    if isinstance(data_type, Objects):
+        return value
     if value is None:
         zero = bytes(element.dtype.itemsize)
         if kind in "mM":
@@ -178,6 +183,8 @@ def fill_to_numpy(fill: Fill, data_type: DataType, endian: str | None, path: str
                 "found bytes, and for elements of bytes of any length this format has no fill value but none",
             )
         return ""
+    if isinstance(data_type, Objects):
+        return data_type.fill_to_json(fill)
     if fill.dtype.kind in "mM":
         return int(fill.view(np.int64)[()])
     value = data_type.fill_to_json(fill)

@@ -5,6 +5,9 @@ What it does not do: encode chunks.
 
 from terrazzo.metadata.data_types.contract import DataType, Fill
 from terrazzo.metadata.data_types.numeric import Bool, Complex, Float, Integer
+from terrazzo.metadata.data_types.objects import Objects
+from terrazzo.metadata.data_types.optional import Optional
+from terrazzo.metadata.data_types.pairs import ComplexPair
 from terrazzo.metadata.data_types.raw import NullTerminatedBytes, RawBits, VariableBytes
 from terrazzo.metadata.data_types.record import NumpyRecord
 from terrazzo.metadata.data_types.registry import (
@@ -21,6 +24,7 @@ from terrazzo.metadata.data_types.time import NumpyTime
 __all__ = [
     "Bool",
     "Complex",
+    "ComplexPair",
     "DataType",
     "Fill",
     "FixedLengthUTF32",
@@ -29,6 +33,8 @@ __all__ = [
     "NullTerminatedBytes",
     "NumpyRecord",
     "NumpyTime",
+    "Objects",
+    "Optional",
     "RawBits",
     "SmallComplex",
     "SmallFloat",
@@ -43,8 +49,8 @@ __all__ = [
 ]
 
 for _cls in (
-    Bool, Integer, Float, Complex, String, VariableBytes, FixedLengthUTF32, NullTerminatedBytes, NumpyTime, Struct,
-    SmallInteger, SmallFloat, SmallComplex, RawBits,
-    NumpyRecord,
+    Bool, Integer, Float, Complex, String, VariableBytes, FixedLengthUTF32, NullTerminatedBytes, NumpyTime, ComplexPair,
+    Struct, SmallInteger, SmallFloat, SmallComplex, RawBits,
+    NumpyRecord, Objects, Optional,
 ):  # fmt: skip
     register_data_type(_cls)

@@ -23,10 +23,8 @@ Kind = TypeVar("Kind", bound=type[DataType])
 _classes: list[type[DataType]] = []
 
 KNOWN_ELSEWHERE = {
-    "optional": "numpy has no optional values",
     "float8_e4m3fn": "it is not a registered data type; float8_e4m3 and float8_e4m3fnuz are",
 }
-COMPLEX_ELSEWHERE = "no numpy type holds such pairs"
 
 
 def register_data_type(cls: Kind) -> Kind:
@@ -101,7 +99,7 @@ def resolve_data_type(value: Any) -> DataType:
         cls = _by_name(value)
         if cls is not None:
             return data_type_from_json(value, "dtype")
-        if _elsewhere(value):
+        if value in KNOWN_ELSEWHERE:
             raise DataTypeValidationError(_unknown(value))
         try:
             np.dtype(value)
@@ -120,19 +118,13 @@ def _by_name(name: str) -> type[DataType] | None:
     return None
 
 
-def _elsewhere(name: str) -> str | None:
-    if name.startswith("complex_"):
-        return COMPLEX_ELSEWHERE
-    return KNOWN_ELSEWHERE.get(name)
-
-
 def _unknown(name: str) -> str:
-    reason = _elsewhere(name)
+    reason = KNOWN_ELSEWHERE.get(name)
     if reason:
         return f"found {describe(name)}, which is not supported: {reason}"
     return f"found {describe(name)}, which is not a known data type; {_names()}; others can be registered"
 
 
 def _names() -> str:
-    names = [name for cls in _classes for name in cls.names]
+    names = [name for cls in _classes for name in cls.names if not name.startswith("terrazzo.")]
     return "known are " + ", ".join([*names, "r8, r16, ..."])
