@@ -19,8 +19,9 @@ import numpy as np
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.stored import layout_fingerprint, listed
+from terrazzo.care.beside import Beside, Record, digest
 from terrazzo.care.placing import later, put_objects
-from terrazzo.care.salvage import Salvaged, salvage
+from terrazzo.care.salvage import salvage
 from terrazzo.errors import TerrazzoError
 from terrazzo.foreign import places_to_look, signature_in
 from terrazzo.groups.nodes import create_node
@@ -28,11 +29,10 @@ from terrazzo.groups.opening import open_array
 from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.inventory import Inventory
 from terrazzo.progress import Progress, follow
-from terrazzo.shard import EMPTY, dead_ranges, empty_entries
-from terrazzo.stores.flow import run
+from terrazzo.read import size_of
+from terrazzo.shard import EMPTY, dead_ranges, empty_entries, order
 from terrazzo.stores.local import LocalStore
-from terrazzo.strategy import Replace
-from terrazzo.write import EncodedShard, put_encoded
+from terrazzo.stores.store import Erase, Put
 
 __all__ = ["Lost", "RepairReport", "repair"]
 
@@ -113,8 +113,9 @@ def repair(
     unplaced: the folder for chunks without a place, by default beside the copy with ".unplaced" added. progress: counts
     objects.
 
-    Every chunk is decoded. In place, a damaged object is saved beside first, whole; then it becomes the repaired one at
-    once, so that a crash leaves the old or the new. Objects that are sound are not touched.
+    Every chunk is decoded. In place, a damaged object is saved beside first, whole, and what is to become of it is
+    written down; then, under its lock, it becomes the repaired one at once. A crash leaves every object the old or the
+    new, and the next repair in place finishes, and reports all of it. Objects that are sound are not touched.
     """
     array = (
         node
@@ -131,41 +132,57 @@ def repair(
     report = RepairReport(place=str(target.store_path if folder is None else folder))
     keys = sorted(_objects(array))
     rows = _by_key(known)
+    decided = beside.records() if in_place else {}
     with follow(progress, len(keys), "repairing") as step:
         for key, place in keys:
-            _repair_object(array, target, key, place, rows, beside, report)
+            if in_place:
+                _repair_in_place(array, key, place, rows.get(key), beside, decided, report)
+            else:
+                _repair_copy(array, target, key, place, rows.get(key), beside, report)
             step(1)
+    for record in decided.values():
+        if record.after is None and array.chunk_store.getsize(record.key) is None:
+            array.chunk_store.hold(record.key).release()  # who removed it may have left the lock
+            report.objects += 1
+            _report(record, report)
     target.store.sync()
+    if in_place:
+        beside.clear()
     return report
 
 
-def _target(array: Array, to: StoreLike, in_place: bool, unplaced: Any) -> tuple[Array, Path | None]:
-    """The array to write to, and the folder for chunks without a place."""
+def _target(array: Array, to: StoreLike, in_place: bool, unplaced: Any) -> tuple[Array, Beside]:
+    """The array to write to, and what is put beside it."""
+    target = array
     folder = _folder_of(array)
-    beside = None if unplaced is None else Path(unplaced)
-    if in_place:
-        if beside is None and folder is not None:
-            beside = folder.with_name(folder.name + ".unplaced")
-        return array, beside
-    if to is None:
-        if folder is None:
-            raise ValueError("where is the repaired copy to go? give `to`, or `in_place=True`")
-        to = folder.with_name(folder.name + ".repaired")
-    place = place_of(to)
-    create_node(StorePath(place.store, place.path), array.metadata, array.options, overwrite=False)
-    copy = Array(place.store, place.path, array.metadata, array.options)
-    path = _folder_of(copy)
-    if beside is None and path is not None:
-        beside = path.with_name(path.name + ".unplaced")
-    return copy, beside
+    if not in_place:
+        if to is None:
+            if folder is None:
+                raise ValueError("where is the repaired copy to go? give `to`, or `in_place=True`")
+            to = folder.with_name(folder.name + ".repaired")
+        place = place_of(to)
+        create_node(StorePath(place.store, place.path), array.metadata, array.options, overwrite=False)
+        target = Array(place.store, place.path, array.metadata, array.options)
+        folder = _folder_of(target)
+    if unplaced is not None:
+        folder = Path(unplaced)
+    elif folder is not None:
+        folder = folder.with_name(folder.name + ".unplaced")
+    local = _local_store(target)
+    return target, Beside(folder, None if local is None else local.files)
+
+
+def _local_store(array: Array) -> LocalStore | None:
+    store: Any = array.store
+    while not isinstance(store, LocalStore) and hasattr(store, "store"):
+        store = store.store
+    return store if isinstance(store, LocalStore) else None
 
 
 def _folder_of(array: Array) -> Path | None:
     """Where an array lies on a local disk, if it does."""
-    store: Any = array.store
-    while not isinstance(store, LocalStore) and hasattr(store, "store"):
-        store = store.store
-    return Path(store.root, array.path) if isinstance(store, LocalStore) else None
+    store = _local_store(array)
+    return None if store is None else Path(store.root, array.path)
 
 
 def _objects(array: Array) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -177,13 +194,27 @@ def _objects(array: Array) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield array.layout.prefix + array.layout.keys.key(place), place
 
 
-def _repair_object(
+@dataclass(slots=True)
+class _Found:
+    """What is to become of one object: `body`, or nothing. whole: as it was; foreign: another format's file too."""
+
+    body: bytes | None
+    kept: int
+    source: str = "index"
+    entries: Entries | None = None
+    lost: list[tuple[list[int] | None, str]] = field(default_factory=list)
+    unplaced: list[tuple[int, int]] = field(default_factory=list)
+    whole: bool = False
+    foreign: bool = False
+
+
+def _repair_copy(
     array: Array,
     target: Array,
     key: str,
     place: tuple[int, ...],
-    known: Mapping[str, Rows],
-    beside: Path | None,
+    known: Rows | None,
+    beside: Beside,
     report: RepairReport,
 ) -> None:
     try:
@@ -197,102 +228,144 @@ def _repair_object(
     if body is None:
         return
     report.objects += 1
-    copying = target is not array
-    new = target.layout.prefix + key.removeprefix(array.layout.prefix)
+    found = _looked_at(array, place, body, known)
+    if not found.whole and not found.foreign:
+        _report(_record(array, key, body, found, beside), report)
+    else:
+        report.kept += found.kept
+        report.refused += [key] * found.foreign
+    if found.body is not None:
+        new = target.layout.prefix + key.removeprefix(array.layout.prefix)
+        put_objects(target.chunk_store, [(new, found.body)], later(target.options.durability))
+
+
+def _repair_in_place(
+    array: Array,
+    key: str,
+    place: tuple[int, ...],
+    known: Rows | None,
+    beside: Beside,
+    decided: dict[str, Record],
+    report: RepairReport,
+) -> None:
+    store = array.chunk_store
+    with store.hold(key) as hold:  # nobody else changes it between the look and the change
+        source = hold.source
+        if source is None:
+            return
+        report.objects += 1
+        try:
+            ((part,),) = store.fetch([(source, [(0, size_of(source))])])
+        except (TerrazzoError, OSError) as error:
+            report.lost.append(Lost(key, None, f"the object cannot be read: {error}"))
+            return
+        body = bytes(part)
+        record = decided.pop(key, None)
+        version = None if record is None else digest(body)
+        if record is not None and version == record.after:
+            _report(record, report)
+            return
+        if record is not None and version == record.before:
+            new = _as_decided(array, place, body, record)
+        else:
+            found = _looked_at(array, place, body, known)
+            if found.whole or found.foreign:
+                report.kept += found.kept
+                report.refused += [key] * found.foreign
+                return
+            beside.save_damaged(key, body)
+            record = _record(array, key, body, found, beside)
+            beside.save_record(record)
+            new = found.body
+        change: Put | Erase = Erase(hold)
+        if new is not None:
+            sink = store.sink(hold)
+            sink.write(0, new)
+            change = Put(hold, sink)
+        store.commit([change], array.options.durability)
+    array.index_cache.drop(key)
+    _report(record, report)
+
+
+def _report(record: Record, report: RepairReport) -> None:
+    report.kept += record.kept
+    report.damaged[record.key] = record.source
+    report.unplaced += record.unplaced
+    for chunk, reason in record.lost:
+        report.lost.append(Lost(record.key, None if chunk is None else tuple(chunk), reason))
+
+
+def _record(array: Array, key: str, body: bytes, found: _Found, beside: Beside) -> Record:
+    """What was decided of a damaged object, once its chunks without a place are saved."""
+    chain = array.layout.chain
+    files = []
+    for offset, nbytes in found.unplaced:
+        encoded = body[offset : offset + nbytes]
+        files.append(beside.save_chunk(key, offset, np.asarray(chain.decode(encoded)), encoded))
+    entries = []
+    if found.entries is not None:
+        stays = np.flatnonzero(found.entries[:, 0] != EMPTY)
+        entries = [(n, *row) for n, row in zip(stays.tolist(), found.entries[stays].tolist(), strict=True)]
+    after = None if found.body is None else digest(found.body)
+    return Record(key, digest(body), after, found.source, entries, found.lost, found.kept, files)
+
+
+def _looked_at(array: Array, place: tuple[int, ...], body: bytes, known: Rows | None) -> _Found:
+    """Decode every chunk of an object."""
     if array.layout.sharding is None:
         chain = array.layout.chain_for(array.layout.grid.chunk_shape(place))
         try:
             chain.decode(body)
         except (TerrazzoError, MemoryError) as error:
-            report.lost.append(Lost(key, place, str(error)))
-            report.damaged[key] = "nothing"
-            if not copying:
-                _save_damaged(body, key, beside)
-                target.chunk_store.erase(new)
-            return
-        report.kept += 1
-        if copying:
-            put_objects(target.chunk_store, [(new, body)], later(target.options.durability))
-        return
-    outer = np.array([place], np.int64).reshape(1, array.ndim)
-    (count,) = array.layout.counts(outer)
-    found = salvage(array, count, body, _manifest_entries(known.get(key), place, array, count))
-    report.kept += int((found.entries[:, 0] != EMPTY).sum())
+            return _Found(None, 0, "nothing", lost=[(list(place), str(error))])
+        return _Found(body, 1, whole=True)
+    (count,) = array.layout.counts(np.array([place], np.int64).reshape(1, array.ndim))
+    found = salvage(array, count, body, _manifest_entries(known, place, array, count))
+    kept = int((found.entries[:, 0] != EMPTY).sum())
     if found.sound:
-        if copying:
-            put_objects(target.chunk_store, [(new, body)], later(target.options.durability))
-        return
+        return _Found(body, kept, whole=True)
     if _is_foreign(array, count, body, found.entries):
-        report.refused.append(key)
-        if copying:
-            put_objects(target.chunk_store, [(new, body)], later(target.options.durability))
-        return
-    report.damaged[key] = found.source
-    if found.source == "nothing" and not found.lost:
-        report.lost.append(
-            Lost(key, None, "its index is gone, and no older one and no manifest tells its chunks' places")
-        )
-    for number, reason in found.lost.items():
-        report.lost.append(Lost(key, _chunk(array, place, count, number), reason))
-    if not copying:
-        _save_damaged(body, key, beside)
-    if found.unplaced:
-        _save(body, array.layout.chain, key, found.unplaced, beside, report)
-    _store(target, place, count, body, found)
+        return _Found(body, kept, foreign=True)
+    lost: list[tuple[list[int] | None, str]] = [
+        (list(_chunk(array, place, count, number)), reason) for number, reason in found.lost.items()
+    ]
+    if found.source == "nothing" and not lost:
+        lost = [(None, "its index is gone, and no older one and no manifest tells its chunks' places")]
+    new = _rebuilt(array, count, body, found.entries)
+    return _Found(new, kept, found.source, found.entries, lost, found.unplaced)
 
 
-def _store(
-    target: Array, place: tuple[int, ...], count: tuple[int, ...], body: bytes, found: Salvaged
-) -> None:
-    """The shard made of the chunks that are left; their bytes are copied."""
-    inner = np.flatnonzero(found.entries[:, 0] != EMPTY)
-    places = np.zeros((len(inner), 3), np.int64)
-    places[:, 1:] = found.entries[inner].view(np.int64)
-    shard = EncodedShard(place, inner, places, [body], np.zeros(prod(count), np.bool_))
-    run(
-        put_encoded(target.layout, [shard], target.options, target.index_cache, Replace()),
-        target.chunk_store,
-    )
+def _as_decided(array: Array, place: tuple[int, ...], body: bytes, record: Record) -> bytes | None:
+    """The object that an earlier repair of the same bytes was about to make."""
+    if array.layout.sharding is None or record.after is None:
+        return None
+    (count,) = array.layout.counts(np.array([place], np.int64).reshape(1, array.ndim))
+    entries = empty_entries(prod(count))
+    for number, offset, nbytes in record.entries:
+        entries[number] = offset, nbytes
+    return _rebuilt(array, count, body, entries)
 
 
-def _save_damaged(body: bytes, key: str, beside: Path | None) -> None:
-    """The whole object as it was, on the disk before anything of it changes."""
-    folder = _folder(key, beside)
-    with open(folder / f"{key.replace('/', '-')}.damaged", "wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _folder(key: str, beside: Path | None) -> Path:
-    if beside is None:
-        raise ValueError(
-            f"{key!r} is damaged; say in which folder chunks without a place, and objects before they are repaired "
-            "in place, are to be saved: unplaced="
-        )
-    beside.mkdir(parents=True, exist_ok=True)
-    return beside
-
-
-def _save(
-    body: bytes,
-    chain: Any,
-    key: str,
-    pieces: list[tuple[int, int]],
-    beside: Path | None,
-    report: RepairReport,
-) -> None:
-    """Each chunk without a place as an npy file, named by its shard and where it lay there."""
-    beside = _folder(key, beside)
-    for offset, nbytes in pieces:
-        path = beside / f"{key.replace('/', '-')}-at-{offset}.npy"
-        value = np.asarray(chain.decode(body[offset : offset + nbytes]))
-        if value.dtype.kind in "OT":
-            path = path.with_suffix(".chunk")
-            path.write_bytes(body[offset : offset + nbytes])
-        else:
-            np.save(path, value, allow_pickle=False)
-        report.unplaced.append(str(path))
+def _rebuilt(array: Array, count: tuple[int, ...], body: bytes, entries: Entries) -> bytes | None:
+    """A shard of these chunks of `body`, in Morton order, as they are encoded; None without any."""
+    sharding = array.layout.sharding
+    assert sharding is not None
+    at_start = sharding.index_location == "start"
+    made = bytearray(sharding.index_nbytes(count) if at_start else 0)
+    moved = empty_entries(len(entries))
+    for number in order("morton", count).tolist():
+        if entries[number, 0] != EMPTY:
+            offset, nbytes = entries[number].tolist()
+            moved[number] = len(made), nbytes
+            made += memoryview(body)[offset : offset + nbytes]
+    if (moved[:, 0] == EMPTY).all():
+        return None
+    index = bytes(sharding.encode_index(moved, count))
+    if at_start:
+        made[: len(index)] = index
+    else:
+        made += index
+    return bytes(made)
 
 
 def _is_foreign(array: Array, count: tuple[int, ...], body: bytes, entries: Entries) -> bool:
