@@ -142,7 +142,18 @@ def _open_memory(rest: str, mode: AccessMode, options: Mapping[str, Any]) -> tup
     return MemoryStore(name), check_prefix(path + "/")[:-1] if path else ""
 
 
+def _open_remote(scheme: str) -> Opener:
+    def opener(rest: str, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:
+        from terrazzo.stores.remote import RemoteStore  # asyncio takes long to import
+
+        return RemoteStore(f"{scheme}://{rest}", **options), ""
+
+    return opener
+
+
 _OPENERS: dict[str, Opener] = {"file": _open_file, "memory": _open_memory}
+for _scheme in ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "http", "https"):
+    _OPENERS[_scheme] = _open_remote(_scheme)
 _TAKEN: dict[str, frozenset[str]] = {
     "LocalStore": frozenset({"follow_symlinks", "durability", "files"}),
     "ZipStore": frozenset({"max_members", "max_member_nbytes", "allow_duplicates"}),

@@ -1,0 +1,181 @@
+"""A place that objects lie in: the address and options that a user gave, turned into a client with its limits.
+
+What it does not do: read or write (store.py). Its text, and by default its pickle, hold no secrets.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from terrazzo.errors import StoreError
+from terrazzo.stores.remote.address import Address, parse_address, shown
+from terrazzo.stores.remote.client import Client, ObstoreClient
+from terrazzo.stores.remote.meter import Meter
+from terrazzo.stores.remote.native import Recipe
+from terrazzo.stores.remote.policy import Policy
+from terrazzo.stores.remote.settings import recipes, secret_options, settings_of
+
+__all__ = ["Place", "place_at", "place_of_object"]
+
+#: the secrets of pickled places, for this process and its forked children: a pickle bears only the ticket
+_kept: dict[str, dict[str, Any]] = {}
+
+
+class Place:
+    """name: as it is shown. prefix: of every object's name, empty or with a slash at its end. service: whose answers
+    about conditions hold for all of its places. identity: equal for equal places. trusted: the service is known to
+    refuse stale writes. again: (function, arguments) that make the place anew in another process."""
+
+    def __init__(
+        self,
+        name: str,
+        prefix: str,
+        service: Hashable,
+        client: Client,
+        policy: Policy,
+        *,
+        buffer: int = 64 << 20,
+        single_writer: bool = False,
+        trusted: bool = False,
+        again: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.prefix = prefix
+        self.service = service
+        self.identity: Hashable = (service, prefix)
+        self.client = client
+        self.policy = policy
+        self.buffer = buffer
+        self.single_writer = single_writer
+        self.trusted = trusted
+        self._again = again
+
+    def __repr__(self) -> str:
+        return f"Place({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._again is None:
+            raise TypeError(f"{self.name} is kept in this process alone; it cannot be pickled")
+        return self._again
+
+
+def place_at(address: str, options: Mapping[str, Any]) -> Place:
+    """The place that an address names."""
+    parsed = parse_address(address)
+    settings = settings_of(parsed, options)
+    meter = Meter(settings.cost, settings.concurrency)
+    prefix = f"{parsed.path}/" if parsed.path else ""
+    client: Client
+    if parsed.kind == "HTTP":
+        from terrazzo.stores.remote.http import HttpClient
+
+        client = HttpClient(parsed, settings.config, meter, settings.concurrency)
+        service: Hashable = ("HTTP", parsed.place, parsed.path, parsed.query)
+        prefix = ""  # the client has it in its address
+    else:
+        plain, steady = recipes(settings)
+        _check(plain)
+        bulk = parsed.kind == "S3Store" and not settings.config.get("disable_bulk_delete")
+        client = ObstoreClient(plain, meter, settings.concurrency, steady=steady, bulk_delete=bulk)
+        account = settings.config.get("account_name", "")
+        service = (parsed.kind, settings.endpoint, account, parsed.place)
+    return Place(
+        str(parsed),
+        prefix,
+        service,
+        client,
+        settings.policy,
+        buffer=settings.buffer,
+        single_writer=settings.single_writer,
+        trusted=settings.trust_conditions or not settings.endpoint,
+        again=_reduced(address, parsed, options, settings.carry_secrets),
+    )
+
+
+def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
+    """The place of a store object of obstore, which is used as it is, but for its retries."""
+    kind = type(given).__name__
+    known = {"S3Store", "GCSStore", "AzureStore"}
+    address = Address(kind if kind in known else "S3Store", kind, "object", "", {})
+    ours = settings_of(address, options)
+    meter = Meter(ours.cost, ours.concurrency)
+    prefix = getattr(given, "prefix", None)
+    name = f"{kind}({getattr(given, 'config', {}).get('bucket') or prefix or id(given)!r})"
+    again = (place_of_object, (given, dict(options))) if kind != "MemoryStore" else None
+    if kind in known:
+        config = dict(given.config)
+        place = config.get("bucket") or config.get("container_name") or ""
+        name = f"{kind}({place!r}{f', prefix={str(prefix)!r}' if prefix else ''})"
+        positional, named = given.__getnewargs_ex__()
+        plain, steady = recipes(ours)
+        client = ObstoreClient(
+            Recipe(kind, positional, {**named, "retry_config": plain.named["retry_config"]}),
+            meter,
+            ours.concurrency,
+            steady=Recipe(kind, positional, {**named, "retry_config": steady.named["retry_config"]}),
+            bulk_delete=kind == "S3Store",
+        )
+        endpoint = config.get("endpoint") or config.get("base_url") or ""
+        service: Hashable = (kind, endpoint, config.get("account_name", ""), place, str(prefix or ""))
+        trusted = ours.trust_conditions or not endpoint
+    else:
+        # memory, a folder, HTTP of obstore's own: kept as they are, in this process
+        client = ObstoreClient(None, meter, ours.concurrency, given=given, attributes=kind == "MemoryStore")
+        service, trusted = ("obstore", id(given)), ours.trust_conditions
+    return Place(
+        name,
+        "",
+        service,
+        client,
+        ours.policy,
+        buffer=ours.buffer,
+        single_writer=ours.single_writer,
+        trusted=trusted,
+        again=again,
+    )
+
+
+def _check(recipe: Recipe) -> None:
+    """What obstore says about its options comes when a store is opened, not at its first request."""
+    from terrazzo.stores.remote.native import build
+    from terrazzo.stores.remote.policy import failure_of
+
+    try:
+        build(recipe)
+    except StoreError:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise StoreError(f"{recipe.positional[0]!r} cannot be opened: {failure_of(error).text}") from None
+
+
+def _reduced(
+    address: str, parsed: Address, options: Mapping[str, Any], carry_secrets: bool
+) -> tuple[Any, ...]:
+    if carry_secrets:
+        return place_at, (address, dict(options))
+    hidden = secret_options(options)
+    plain = {name: value for name, value in options.items() if name not in hidden}
+    bare = address
+    if parsed.kind == "HTTP" and (parsed.query or parsed.named):
+        hidden["address"] = address
+        bare = shown(address)
+    if not hidden:
+        return place_at, (address, plain)
+    ticket = secrets.token_hex(16)
+    _kept[ticket] = hidden
+    return _restored, (bare, plain, ticket, sorted(hidden))
+
+
+def _restored(address: str, options: dict[str, Any], ticket: str, names: list[str]) -> Place:
+    hidden = _kept.get(ticket)
+    if hidden is None:
+        raise StoreError(
+            f"{address} came here without the secrets that it was opened with ({', '.join(names)}): pickles carry "
+            "none. Leave credentials to the environment of every process, or open the store with carry_secrets=True"
+        )
+    hidden = dict(hidden)
+    return place_at(hidden.pop("address", address), {**options, **hidden})
