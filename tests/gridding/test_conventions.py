@@ -95,6 +95,24 @@ def open_array(folder: Path, name: str) -> Any:
     return terrazzo.open_array(folder / "rectilinear" / name, mode="r")[...]
 
 
+@pytest.mark.parametrize(("keys", "more"), [(healpix(6, 9, 12), ()), (GREENLAND, ("proj", "spatial"))])
+def test_pyramids_by_multiscales(keys: dict[str, Any], more: tuple[str, ...], tmp_path: Path) -> None:
+    config = configuration(keys, HEIGHTS)
+    config["output"]["pyramid"] = 2
+    made = make_template(Config.from_dict(config), tmp_path)
+    found = document(tmp_path)
+    check(found, "multiscales", *more)
+    grids = [made.grid, *(one.grid for one in made.levels)]
+    for k, (entry, grid) in enumerate(zip(found["attributes"]["multiscales"]["layout"], grids, strict=True)):
+        assert entry["asset"] == grid.group and entry.get("derived_from") == (
+            grids[k - 1].group if k else None
+        )
+        said = document(tmp_path, grid.group)["attributes"]
+        for key in ("spatial:shape", "spatial:transform"):
+            assert entry.get(key) == said.get(key)
+        check(document(tmp_path, grid.group), *(more or ("dggs",)))
+
+
 def test_fields_say_how_points_became_values(tmp_path: Path) -> None:
     variables = {
         "n": {"function": "count"},

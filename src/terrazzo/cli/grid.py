@@ -93,7 +93,6 @@ def _keys(text: str | None) -> list[int] | None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from terrazzo.gridding import Plan, open_grid
-    from terrazzo.gridding.pyramid import build_pyramid
     from terrazzo.gridding.run import run as run_config
 
     config = _config(arguments)
@@ -110,8 +109,6 @@ def _run(arguments: argparse.Namespace) -> int:
         progress=not arguments.quiet,
         strict=False,
     )
-    if config.output.pyramid:
-        build_pyramid(arguments.store or config.output.store, config.output.pyramid, group=config.grid.group)
     if arguments.json:
         print_json(asdict(report))
     else:

@@ -7,7 +7,7 @@ all points of a cell keeps the columns that it reads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,18 +18,22 @@ from terrazzo.gridding.fields import Field
 from terrazzo.gridding.inputs import Batch
 from terrazzo.gridding.statistics import Cells, Points, State, sort_by_cell
 
-__all__ = ["Accumulator", "Gridded"]
+__all__ = ["Accumulator", "Gridded", "cast", "chunk_runs", "uniform"]
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)
 class Gridded:
-    """The populated cells of a shard. positions: int64 (m,), ascending; values: of each field, (m, …)."""
+    """The populated cells of a shard. positions: int64 (m,), ascending; values: of each field, (m, …).
+
+    states: of the fields that coarser grids are made from, where there are to be some.
+    """
 
     positions: Array
     values: dict[str, Array]
     points: int
+    states: dict[str, State] = field(default_factory=dict)
 
 
 class Accumulator:
@@ -66,23 +70,22 @@ class Accumulator:
             self._reduce()
 
     def finish(self) -> Gridded:
-        if not self._merges:
-            points = self._take()
-            points = self._precomputed(points)
-            found = {name: one.statistic.compute(points) for name, one in self.config.fields.items()}
-            cells = points.cells.cells
-        elif self._states is None:
-            points = self._take()
-            found = {name: one.statistic.compute(points) for name, one in self.config.fields.items()}
+        fields = self.config.fields
+        nested = [name for name, one in fields.items() if self.config.output.pyramid and one.nests]
+        if self._states is None:
+            points = self._precomputed(self._take())
+            states = {name: fields[name].statistic.begin(points) for name in nested}
+            found = {
+                name: one.statistic.finish(states[name]) if name in states else one.statistic.compute(points)
+                for name, one in fields.items()
+            }
             cells = points.cells.cells
         else:
             self._reduce()
-            found = {
-                name: one.statistic.finish(self._states[name]) for name, one in self.config.fields.items()
-            }
-            cells = self._cells
-        values = {name: _cast(found[name], one) for name, one in self.config.fields.items()}
-        return Gridded(cells, values, self.points)
+            found = {name: one.statistic.finish(self._states[name]) for name, one in fields.items()}
+            states, cells = {name: self._states[name] for name in nested}, self._cells
+        values = {name: cast(found[name], one) for name, one in fields.items()}
+        return Gridded(cells, values, self.points, states)
 
     def _take(self) -> Points:
         """All waiting points, sorted by cell."""
@@ -129,7 +132,7 @@ class Accumulator:
         sorted_columns = {name: points.column(name) for name in names}
         around = Points(chunks, None, sorted_columns)
         for name, one in self.config.precomputed.items():
-            sorted_columns[name] = chunks.repeat(_cast(one.statistic.compute(around), one))
+            sorted_columns[name] = chunks.repeat(cast(one.statistic.compute(around), one))
         return Points(points.cells, None, sorted_columns)
 
 
@@ -143,7 +146,7 @@ def chunk_runs(positions: Array, cells_per_chunk: int) -> Cells:
 
 
 def uniform(
-    field: Field, positions: Array, values: Array, cells_per_chunk: int, shard: int
+    one: Field, positions: Array, values: Array, cells_per_chunk: int, shard: int
 ) -> tuple[Array, Array]:
     """One value per populated inner chunk of a field that was declared so: numbers, values; NaN does not count."""
     runs = chunk_runs(positions, cells_per_chunk)
@@ -156,19 +159,19 @@ def uniform(
         part = values[runs.starts[at] : runs.starts[at] + runs.counts[at]]
         found = np.unique(part[~np.isnan(part)] if part.dtype.kind == "f" else part)
         raise ChunkNotUniformError(
-            f"field {field.name!r} has resolution chunk, and the cells of inner chunk {int(runs.cells[at])} of shard "
+            f"field {one.name!r} has resolution chunk, and the cells of inner chunk {int(runs.cells[at])} of shard "
             f"{shard} have {len(found)} distinct values, from {found[0]} to {found[-1]}: make the expression one "
             "value per chunk (chunk_precompute), or the resolution cell"
         )
     return runs.cells, low
 
 
-def _cast(values: Array, field: Field) -> Array:
+def cast(values: Array, one: Field) -> Array:
     """The values in the field's type; NaN in a type without NaN is the fill value."""
     values = np.asarray(values)
-    if field.dtype.kind in "iub" and values.dtype.kind == "f":
+    if one.dtype.kind in "iub" and values.dtype.kind == "f":
         missing = np.isnan(values)
         if missing.any():
-            values = np.where(missing, np.float64(field.fill_value), values)
+            values = np.where(missing, np.float64(one.fill_value), values)
     with np.errstate(invalid="ignore", over="ignore"):
-        return values.astype(field.dtype)
+        return values.astype(one.dtype)

@@ -5,12 +5,15 @@ What it does not do: decode, or mend.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from terrazzo.arrays.array import Array
 from terrazzo.gridding.reader import open_grid
 from terrazzo.gridding.receipts import FOLDER, checksum, read_receipt
+from terrazzo.groups.opening import open_group
+from terrazzo.stores.store import Store
 
 __all__ = ["Audit", "audit"]
 
@@ -47,6 +50,7 @@ def audit(store: Any, group: str | None = None, *, contents: bool = True) -> Aud
                 found.problems.append(f"{one}: two shards claim this object")
             expected[one] = (nbytes, crc)
     arrays = [one for _, one in grid.group.arrays() if _written_by_shard(one, grid.grid.ndim)]
+    arrays += _coarser(place, path, expected, grid.grid.ndim)
     stored = {key for one in arrays for key in _objects(one)}
     for key in sorted(stored - set(expected)):
         found.problems.append(
@@ -62,6 +66,18 @@ def audit(store: Any, group: str | None = None, *, contents: bool = True) -> Aud
             found.problems.append(f"{key}: {size} bytes; its receipt says {nbytes}")
         elif contents and crc is not None and checksum(place, key, nbytes) != crc:
             found.problems.append(f"{key}: other bytes than those that were written")
+    return found
+
+
+def _coarser(store: Store, path: str, expected: Mapping[str, Any], ndim: int) -> list[Array]:
+    """The arrays of coarser grids that shards were written to, by their receipts."""
+    above, _, name = path.rpartition("/")
+    below = f"{above}/" if above else ""
+    groups = {key.removeprefix(below).partition("/")[0] for key in expected} - {name}
+    found: list[Array] = []
+    for one in sorted(groups):
+        group = open_group(store, path=below + one, mode="r")
+        found += [array for _, array in group.arrays() if _written_by_shard(array, ndim)]
     return found
 
 

@@ -162,14 +162,10 @@ class Config:
         source = _source(given.get("data_source"), given.get("catalog"), Path(folder or "."))
         columns = None if source is None else tuple(source.variables)
         precomputed = precomputed_from(aggregation.get("chunk_precompute"), columns)
-        return cls(
-            grid,
-            fields_from(aggregation.get("variables"), columns, tuple(precomputed)),
-            precomputed,
-            source,
-            _output(output, Path(folder or ".")),
-            _execution(given.get("execution")),
-        )
+        fields = fields_from(aggregation.get("variables"), columns, tuple(precomputed))
+        stored = _output(output, Path(folder or "."))
+        _check_pyramid(stored.pyramid, grid, fields)
+        return cls(grid, fields, precomputed, source, stored, _execution(given.get("execution")))
 
     def with_execution(self, **changed: Any) -> Config:
         return replace(self, execution=replace(self.execution, **changed))
@@ -194,6 +190,7 @@ class Config:
                 "index_location": self.output.index_location,
                 "companion_chunks": self.output.companion_chunks,
             },
+            "pyramid": self.output.pyramid,
             # sums of floating point numbers depend on where a batch ends
             "batch": [self.execution.memory, self.execution.batch_points],
         }
@@ -296,6 +293,26 @@ def _output(given: Mapping[str, Any], folder: Path) -> Output:
         given.get("product_name"),
         whole(given.get("pyramid", 0), "output.pyramid", 0),
     )
+
+
+def _check_pyramid(levels: int, grid: Grid, fields: Mapping[str, Field]) -> None:
+    """Refuse more coarser grids than there are, and fields of which none has a coarser one."""
+    if not levels:
+        return
+    coarse: Grid | None = grid
+    for made in range(levels):
+        assert coarse is not None
+        coarse = coarse.coarser()
+        if coarse is None:
+            raise GridConfigError(
+                f"output.pyramid is {levels}: a shard of {grid.shard_shape} cells in chunks of {grid.chunk_shape} "
+                f"can be halved {made} times; at most {made} coarser grids are allowed"
+            )
+    if not any(one.nests for one in fields.values()):
+        raise SchemaError(
+            f"output.pyramid is {levels}, and none of the fields {', '.join(fields)} merges from cell to coarser cell; "
+            "count, sum, min, max, mean, average, var, std, histogram and tdigest do"
+        )
 
 
 def _execution(given: object) -> Execution:

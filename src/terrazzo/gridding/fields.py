@@ -44,6 +44,11 @@ class Field:
     declared: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def nests(self) -> bool:
+        """Whether coarser grids have this field, too."""
+        return self.resolution == "cell" and self.statistic.mergeable and self.statistic.nests
+
+    @property
     def columns(self) -> frozenset[str]:
         """Columns of the points that are needed."""
         return self.statistic.columns

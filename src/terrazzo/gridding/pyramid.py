@@ -1,33 +1,34 @@
-"""Pyramids: coarser grids of the same shards, each cell merged from four, as far down as is asked for.
+"""Pyramids of stores that are there already: coarser grids made from what is stored, without the points.
 
-What it does not do: look at points again. Counts and sums add, extremes stay extremes, means are weighted by the counts
-of their cells, variances merge; a field that its stored values do not determine (a median) is left out, and named.
+What it does not do: know more than is stored. Counts, sums, extremes, histograms and t-digests go on from their values;
+means and variances with the help of the fields beside them that count (and average) the same column; a weighted mean, a
+median or an expression cannot, and is left out, and named. A run with `output.pyramid` makes all that merge, exactly.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from terrazzo.arrays.array import Array
 from terrazzo.gridding.accumulate import Gridded
-from terrazzo.gridding.conventions import MULTISCALES
+from terrazzo.gridding.configuration import Output
 from terrazzo.gridding.errors import SchemaError
-from terrazzo.gridding.grid import Grid
-from terrazzo.gridding.reader import GridStore, open_grid
-from terrazzo.gridding.statistics import sort_by_cell
-from terrazzo.gridding.template import Template
-from terrazzo.gridding.writing import CellChunks, ShardWriter
+from terrazzo.gridding.fields import Field
+from terrazzo.gridding.levels import coarser_cells, coarser_grids, describe_levels, level_names
+from terrazzo.gridding.reader import GridStore, differs, open_grid
+from terrazzo.gridding.statistics import Statistic, merging_statistic
+from terrazzo.gridding.template import make_part
+from terrazzo.gridding.worker import write_part
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open_group
 from terrazzo.progress import Progress, follow
-from terrazzo.strategy import Replace
 
 __all__ = ["build_pyramid"]
 
 Values = np.ndarray[Any, Any]
-_ADD, _LOW, _HIGH, _MEAN = "add", "min", "max", "mean"
 
 
 def build_pyramid(
@@ -35,147 +36,101 @@ def build_pyramid(
 ) -> tuple[list[str], list[str]]:
     """Make `levels` coarser groups beside a gridded one: the names of the groups, and of the fields left out.
 
-    How a field merges is read from its attribute `statistic` (count, sum, min, max, mean), which a run writes.
+    How a field merges is read from its attributes, which a run writes. Groups of an earlier pyramid are replaced.
     """
     root = store if isinstance(store, Group) else open_group(store, mode="r+")
     base = open_grid(root, group)
-    rules = {name: _rule(array.attrs.get("statistic")) for name, array in base.fields.items()}
-    count = next(
-        (name for name, array in base.fields.items() if array.attrs.get("statistic") == "count"), None
-    )
-    kept = [
-        name
-        for name, rule in rules.items()
-        if rule is not None
-        and (rule != _MEAN or count is not None)
-        and base.fields[name].ndim == base.grid.ndim
-    ]
-    left = sorted(set(rules) - set(kept))
+    ndim = base.grid.ndim
+    statistics = {name: _statistic(array, array.shape[ndim:]) for name, array in base.fields.items()}
+    known = {name: one for name, one in statistics.items() if one is not None}
+    kept = {
+        name: _field(name, base.fields[name], one, ndim)
+        for name, one in known.items()
+        if one.nests
+        and one.restore(_none(one), [(other, _none(other)) for other in known.values()]) is not None
+    }
+    left = sorted(set(base.fields) - set(kept))
     if not kept:
         raise SchemaError(
-            "no field of this store can be merged: counts, sums, extremes, and means beside a count can"
+            "no field of this store can be merged: counts, sums, extremes, histograms and t-digests can, and means and "
+            "variances beside a count"
         )
-    made: list[str] = []
-    shards = base.shards().tolist()
-    fine, finest = base, base
-    with follow(progress, levels * len(shards), "shards") as step:
-        for _ in range(levels):
-            grid = fine.grid.coarser()
-            if grid is None:
-                break
-            coarse = _template(root, fine, grid, kept)
-            for shard in shards:
-                gridded = _merged(fine, shard, kept, rules, count)
-                writer = ShardWriter(grid, shard)
-                for name in kept:
-                    array = coarse.arrays[name]
-                    parts = CellChunks(grid, gridded.positions, gridded.values[name], array.fill_value)
-                    writer.put(array.using(durability="rename", strategy=Replace(order="C")), shard, parts)
-                step(1)
-            coarse.store.sync()
-            made.append(grid.group)
-            fine = open_grid(root, grid.group)
-    _describe(root, finest, made)
-    return made, left
+    for name in level_names(root, base.group.basename):
+        if name in root:
+            del root[name]
+    grids = coarser_grids(base.grid, levels)
+    output = _output(next(iter(kept.values())), base)
+    parts = [make_part(root, grid, kept, output) for grid in grids]
+    shards = base.shards_of_any().tolist()
+    with follow(progress, len(shards), "shards") as step:
+        for shard in shards:
+            gridded = _stored(base, shard, known, kept)
+            for part, (_, coarse) in zip(parts, coarser_cells(base.grid, levels, kept, gridded), strict=True):
+                write_part(part, shard, coarse, {}, "rename")
+            step(1)
+    root.store.sync()
+    describe_levels(root, [base.grid, *grids])
+    return [grid.group for grid in grids], left
 
 
-def _rule(statistic: Any) -> str | None:
-    known = {"count": _ADD, "sum": _ADD, "nansum": _ADD, "min": _LOW, "max": _HIGH, "mean": _MEAN}
-    return known.get(statistic) if isinstance(statistic, str) else None
+def _statistic(array: Array, shape: tuple[int, ...]) -> Statistic | None:
+    """What a field was made by, where its attributes name a statistic that merges; nothing they name is imported."""
+    said = array.attrs.get("aggregation")
+    if not isinstance(said, Mapping):
+        return None
+    return merging_statistic(said, shape, f"the attributes of {array.path!r}")
 
 
-def _merged(
-    fine: GridStore, shard: int, names: list[str], rules: dict[str, str | None], count: str | None
-) -> Gridded:
-    """The cells of a shard of the coarser grid, from the populated chunks of the same shard of the finer one."""
-    grid = fine.grid
-    chunks = np.intersect1d(fine.chunks(None), grid.children("shard", shard))
-    cells: list[Values] = []
-    columns: dict[str, list[Values]] = {name: [] for name in names}
-    for number in chunks.tolist():
-        populated = np.zeros(grid.cells_per_chunk, np.bool_)
-        found = {name: fine.chunk(number, name).reshape(-1) for name in names}
-        for name, values in found.items():
-            fill = fine.fields[name].fill_value
-            populated |= ~np.isnan(values) if fill != fill else values != fill
-        cells.append(fine.chunk_cells(number)[populated])
-        for name, values in found.items():
-            columns[name].append(values[populated])
-    every = np.concatenate(cells) if cells else np.zeros(0, np.int64)
-    positions = grid.coarse_position(grid.position_of(every))
-    runs, order = sort_by_cell(positions)
-    merged = {}
-    weights = _ordered(columns[count], order).astype(np.float64) if count in columns else None
-    for name in names:
-        values = _ordered(columns[name], order)
-        if rules[name] == _ADD:
-            merged[name] = runs.add(values)
-        elif rules[name] == _MEAN:
-            assert weights is not None
-            missing = np.isnan(values)
-            total = runs.add(np.where(missing, 0.0, values.astype(np.float64) * weights))
-            below = runs.add(np.where(missing, 0.0, weights))
-            merged[name] = np.divide(total, below, out=np.full(len(runs), math.nan), where=below > 0)
-        else:
-            merged[name] = runs.reduce(np.fmin if rules[name] == _LOW else np.fmax, values)
-        merged[name] = merged[name].astype(values.dtype)
-    return Gridded(runs.cells, merged, 0)
+def _none(one: Statistic) -> Values:
+    """The values of no cells."""
+    return np.zeros((0, *(one.shape or ())))
 
 
-def _ordered(parts: list[Values], order: Values | None) -> Values:
-    values = np.concatenate(parts) if parts else np.zeros(0)
-    return values if order is None else values[order]
-
-
-def _template(root: Group, fine: GridStore, grid: Grid, names: list[str]) -> Template:
-    if grid.group in root:
-        del root[grid.group]
-    attributes = {**grid.attributes(), "gridding": grid.describe()}
-    group = root.create_group(grid.group, attributes=attributes)
-    arrays = {}
-    for name in names:
-        array = fine.fields[name]
-        arrays[name] = group.create_array(
-            name,
-            shape=grid.shape,
-            dtype=array.dtype,
-            chunks=grid.chunk_shape,
-            shards=grid.shard_shape if grid.sharded else None,
-            filters=None,
-            serializer=array.serializer,
-            compressors=array.compressors or None,
-            fill_value=array.fill_value,
-            dimension_names=grid.dimension_names,
-            attributes=dict(array.attrs),
-        )
-    for name, (dimension, extent, said) in grid.coordinates().items():
-        if grid.ndim > 1:
-            values = grid.coordinate_values(name, 0, extent)
-            group.create_array(
-                name,
-                data=values,
-                chunks=(extent,),
-                compressors=None,
-                dimension_names=[dimension],
-                attributes=dict(said),
-            )
-    return Template(group.store, group.path, arrays, {})
-
-
-def _describe(root: Group, finest: GridStore, made: list[str]) -> None:
-    """The multiscales block of the group above."""
-    layout: list[dict[str, Any]] = []
-    above = finest.group.basename
-    for name in (above, *made):
-        entry: dict[str, Any] = {"asset": name}
-        if name != above:
-            scale = 2.0 ** (1 + made.index(name))
-            entry |= {
-                "derived_from": above,
-                "transform": {"scale": [scale] * 2 if finest.grid.ndim > 1 else [scale**2]},
-            }
-        layout.append(entry)
-    conventions = [MULTISCALES, *finest.grid.attributes().get("zarr_conventions", [])]
-    root.update_attributes(
-        {"zarr_conventions": conventions, "multiscales": {"layout": layout, "resampling_method": "average"}}
+def _field(name: str, array: Array, statistic: Statistic, ndim: int) -> Field:
+    trailing = array.shape[ndim:]
+    attrs = dict(array.attrs)
+    return Field(
+        name, statistic, array.dtype, array.fill_value, trailing, "cell", attrs, attrs["aggregation"]
     )
+
+
+def _output(one: Field, base: GridStore) -> Output:
+    """How the finer arrays are stored."""
+    array = base.fields[one.name]
+    codecs = array.metadata.codecs
+    location = codecs[0].configuration.get("index_location", "end") if array.shards is not None else "end"
+    return Output(inner_codecs=(array.serializer, *array.compressors), index_location=str(location))
+
+
+def _stored(
+    base: GridStore, shard: int, known: Mapping[str, Statistic], kept: Mapping[str, Field]
+) -> Gridded:
+    """The populated cells of a stored shard, and the states that their values came from."""
+    grid = base.grid
+    numbers = [base.chunks_of_shard(shard, name) for name in kept]
+    cells: list[Values] = []
+    columns: dict[str, list[Values]] = {name: [] for name in known}
+    for number in np.unique(np.concatenate(numbers)).tolist():
+        there = np.zeros(grid.cells_per_chunk, np.bool_)
+        found = {}
+        for name in known:
+            array = base.fields[name]
+            found[name] = base.chunk(number, name).reshape(-1, *array.shape[grid.ndim :])
+            there |= differs(found[name], array.fill_value, 1)
+        cells.append(base.chunk_cells(number)[there])
+        for name, values in found.items():
+            columns[name].append(values[there])
+    every = np.concatenate(cells) if cells else np.zeros(0, np.int64)
+    positions = grid.position_of(every)
+    order = np.argsort(positions, kind="stable")
+    stored: dict[str, Values] = {
+        name: np.concatenate(parts)[order] if parts else np.zeros((0, *base.fields[name].shape[grid.ndim :]))
+        for name, parts in columns.items()
+    }
+    beside = [(one, stored[name]) for name, one in known.items()]
+    states = {}
+    for name, one in kept.items():
+        state = one.statistic.restore(stored[name], beside)
+        assert state is not None
+        states[name] = state
+    return Gridded(positions[order], {name: stored[name] for name in kept}, 0, states)

@@ -29,7 +29,7 @@ from terrazzo.groups.opening import open_group
 from terrazzo.inventory import survey
 from terrazzo.stores.flow import run
 
-__all__ = ["Cellwise", "GridStore", "open_grid"]
+__all__ = ["Cellwise", "GridStore", "differs", "open_grid"]
 
 Values = np.ndarray[Any, Any]
 #: up to so many objects are looked for one by one, be they stored or not
@@ -115,6 +115,16 @@ class GridStore:
         if region is None or not len(numbers):
             return numbers
         return numbers[region.may_touch(*self.grid.circles("chunk", numbers))]
+
+    def shards_of_any(self) -> Values:
+        """The keys of the shards in which any field has a populated inner chunk, ascending."""
+        return np.unique(np.concatenate([self.shards(None, name) for name in self.fields]))
+
+    def chunks_of_shard(self, shard: int, field: str | None = None) -> Values:
+        """The populated inner chunks of one shard, from its index: their numbers in C order, ascending."""
+        self.grid.check_shard(shard)
+        found = self._populated(self._field(field), np.array([shard], np.int64))[:, : self.grid.ndim]
+        return np.sort(np.ravel_multi_index(tuple(found.T), self.grid.chunk_grid)).astype(np.int64)
 
     def _field(self, name: str | None) -> Array:
         if name is None:
@@ -227,7 +237,7 @@ class GridStore:
                 array = self._field(name)
                 found = np.stack(array.read_many([self._region(int(number)) for number in part]))
                 flat[name] = found.reshape(every.shape + array.shape[self.grid.ndim :])
-                populated |= _differs(flat[name], array.fill_value, every.ndim)
+                populated |= differs(flat[name], array.fill_value, every.ndim)
             chosen = every[populated]
             if region is not None:
                 inside = region.contains(*self.grid.centres(chosen))
@@ -297,7 +307,7 @@ class GridStore:
         }
 
 
-def _differs(values: Values, fill: Any, ndim: int) -> Values:
+def differs(values: Values, fill: Any, ndim: int) -> Values:
     """Where a cell's value is not the fill value, over all that lies behind the first `ndim` dimensions."""
     same = values == fill
     if values.dtype.kind == "f" and np.isnan(fill):

@@ -21,9 +21,10 @@ from terrazzo.gridding.configuration import Config, load_config
 from terrazzo.gridding.engines import engine_from
 from terrazzo.gridding.errors import ShardFailedError
 from terrazzo.gridding.inputs import Source, source_from
+from terrazzo.gridding.levels import coarser_grids
 from terrazzo.gridding.plan import Plan, Task, plan_of
 from terrazzo.gridding.receipts import Receipt
-from terrazzo.gridding.template import make_template
+from terrazzo.gridding.template import Template, make_template
 from terrazzo.gridding.worker import Job, make_shard
 from terrazzo.progress import Progress, follow
 
@@ -254,9 +255,12 @@ def _for(job: Job, shares_process: bool) -> Job:
     """The job as workers get it: in this process, many shards at a time, each encodes with one thread."""
     if not shares_process:
         return job
-    template = job.template
-    arrays = {name: array.using(threads=1) for name, array in template.arrays.items()}
-    return replace(job, template=replace(template, arrays=arrays))
+
+    def narrow(template: Template) -> Template:
+        arrays = {name: array.using(threads=1) for name, array in template.arrays.items()}
+        return replace(template, arrays=arrays, levels=tuple(map(narrow, template.levels)))
+
+    return replace(job, template=narrow(job.template))
 
 
 def _next(again: deque[Task], tasks: Iterator[Task], most: int) -> Iterator[Task]:
@@ -280,18 +284,20 @@ def _passes(error: BaseException) -> bool:
 
 def estimate(config: Config, plan: Plan) -> Estimate:
     """What `run` would do with a plan: how many tasks, points, and at most how many objects and bytes."""
-    grid = config.grid
     objects = nbytes = 0
-    for one in config.fields.values():
-        values = grid.k if one.resolution == "chunk" else grid.cells_per_shard
-        nbytes += values * one.dtype.itemsize * prod(one.trailing_shape)
-        whole = grid.sharded if one.resolution == "cell" else config.output.companion_chunks == "shard"
-        objects += 1 if whole else grid.k
-        if one.resolution == "cell" and grid.sharded:
-            nbytes += 16 * grid.k + 4
-    if grid.ndim == 1:
-        objects += len(grid.coordinates())
-        nbytes += 8 * grid.cells_per_shard * len(grid.coordinates())
+    for k, grid in enumerate([config.grid, *coarser_grids(config.grid, config.output.pyramid)]):
+        for one in config.fields.values():
+            if k and not one.nests:
+                continue
+            values = grid.k if one.resolution == "chunk" else grid.cells_per_shard
+            nbytes += values * one.dtype.itemsize * prod(one.trailing_shape)
+            whole = grid.sharded if one.resolution == "cell" else config.output.companion_chunks == "shard"
+            objects += 1 if whole else grid.k
+            if one.resolution == "cell" and grid.sharded:
+                nbytes += 16 * grid.k + 4
+        if grid.ndim == 1:
+            objects += len(grid.coordinates())
+            nbytes += 8 * grid.cells_per_shard * len(grid.coordinates())
     counts = np.diff(plan.starts)
     return Estimate(
         len(plan),

@@ -1,4 +1,4 @@
-"""The template of a run: a group and its arrays, documents only; the coordinates of a rectilinear grid.
+"""The template of a run: its groups and their arrays, documents only; the coordinates of a rectilinear grid.
 
 What it does not do: write a shard. A template that is there already is used where it is the same.
 """
@@ -7,42 +7,48 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.creation import array_metadata
-from terrazzo.gridding.configuration import Config
+from terrazzo.gridding.configuration import Config, Output
 from terrazzo.gridding.conventions import MAPPING, field_attributes
 from terrazzo.gridding.errors import GridConfigError, GridMismatchError
 from terrazzo.gridding.fields import Field
 from terrazzo.gridding.grid import Grid
+from terrazzo.gridding.levels import coarser_grids, describe_levels, level_names
 from terrazzo.groups.consolidating import consolidate_metadata
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open_group
 from terrazzo.stores.open import open_store
 from terrazzo.stores.store import Store
 
-__all__ = ["Template", "companion_chunks", "group_attributes", "make_coordinates", "make_template"]
+__all__ = ["Template", "make_part", "make_template"]
 
 
 @dataclass(frozen=True)
 class Template:
-    """The arrays of a run, open for writing. group: its path in the store. fresh: no shard was there before."""
+    """The arrays of a run, open for writing. group: its path in the store. fresh: no shard was there before.
+
+    levels: the templates of coarser grids, which are written together with this one.
+    """
 
     store: Store
     group: str
+    grid: Grid
     arrays: Mapping[str, Array]
     coordinates: Mapping[str, Array]
     fresh: bool = False
+    levels: tuple[Template, ...] = ()
 
 
 def make_template(config: Config, store: Any = None, overwrite: bool = False) -> Template:
-    """Make the group and the arrays of a configuration, or open them where they are.
+    """Make the groups and the arrays of a configuration, or open them where they are.
 
-    Raises GridMismatchError where something else is there.
+    Raises GridMismatchError where something else is there; nothing is written then.
     """
     where = config.output.store if store is None else store
     if where is None:
@@ -50,34 +56,63 @@ def make_template(config: Config, store: Any = None, overwrite: bool = False) ->
             "there is no store: output.store is missing in the configuration, and none was given"
         )
     opened, below = open_store(where)
-    path = "/".join(filter(None, (below, config.grid.group)))
-    root = _group(opened, below)
-    if overwrite and config.grid.group in root:
-        del root[config.grid.group]
-    said = group_attributes(config.grid)
-    if config.output.product_name:
-        said["title"] = config.output.product_name
-    found = root.get(config.grid.group)
+    root = open_group(opened, path=below or None, mode="a")
+    nested = {name: one for name, one in config.fields.items() if one.nests}
+    grids = [config.grid, *coarser_grids(config.grid, config.output.pyramid)]
+    parts = [(grid, nested if k else config.fields) for k, grid in enumerate(grids)]
+    if overwrite:
+        for name in {one.group for one in grids} | set(level_names(root, config.grid.group)):
+            if name in root:
+                del root[name]
+    for grid, fields in parts:
+        _refuse_others(root, grid, fields, config.output)
+    base, *levels = (make_part(root, grid, fields, config.output) for grid, fields in parts)
+    if levels:
+        describe_levels(root, [base.grid, *(one.grid for one in levels)])
+    return replace(base, levels=tuple(levels))
+
+
+def _refuse_others(root: Group, grid: Grid, fields: Mapping[str, Field], output: Output) -> None:
+    """Refuse a group that holds another grid, and arrays that are declared otherwise."""
+    found = root.get(grid.group)
     if found is None:
-        group = root.create_group(config.grid.group, attributes=said)
-        fresh = True
-    elif isinstance(found, Group):
-        group, fresh = found, False
-        before = dict(group.attrs).get("gridding")
-        if before != _plain(config.grid.describe()):
-            raise GridMismatchError(
-                f"group {path!r} holds another grid: {before}, and this one is {config.grid.describe()}; choose "
-                "another store, or overwrite=True to replace it"
-            )
-    else:
+        return
+    path = "/".join(filter(None, (root.path, grid.group)))
+    if not isinstance(found, Group):
         raise GridMismatchError(f"{path!r} is an array; the grid needs a group there")
-    arrays = {
-        name: _array(group, name, _field_document(config, one), path) for name, one in config.fields.items()
-    }
-    coordinates = make_coordinates(group, config.grid, path, fresh)
-    if config.output.consolidated and fresh:
-        consolidate_metadata(opened, path=path)
-    return Template(opened, path, arrays, coordinates, fresh)
+    before = dict(found.attrs).get("gridding")
+    if before != _plain(grid.describe()):
+        raise GridMismatchError(
+            f"group {path!r} holds another grid: {before}, and this one is {grid.describe()}; choose "
+            "another store, or overwrite=True to replace it"
+        )
+    documents = {name: _field_document(grid, output, one) for name, one in fields.items()}
+    documents |= {name: _coordinate_document(grid, name) for name in grid.coordinates()}
+    for name, document in documents.items():
+        there = found.get(name)
+        if there is None:
+            continue
+        if not isinstance(there, Array) or there.metadata.to_bytes() != array_metadata(**document).to_bytes():
+            raise GridMismatchError(
+                f"{path}/{name} is there already and is declared otherwise; choose another store, or overwrite=True "
+                "to replace the group"
+            )
+
+
+def make_part(root: Group, grid: Grid, fields: Mapping[str, Field], output: Output) -> Template:
+    """The group of one grid, and its arrays."""
+    found = root.get(grid.group)
+    fresh = found is None
+    if not isinstance(found, Group):
+        said = group_attributes(grid)
+        if output.product_name:
+            said["title"] = output.product_name
+        found = root.create_group(grid.group, attributes=said)
+    arrays = {name: _array(found, name, _field_document(grid, output, one)) for name, one in fields.items()}
+    coordinates = make_coordinates(found, grid, fresh)
+    if output.consolidated and fresh:
+        consolidate_metadata(found.store, path=found.path)
+    return Template(found.store, found.path, grid, arrays, coordinates, fresh)
 
 
 def group_attributes(grid: Grid) -> dict[str, Any]:
@@ -85,11 +120,11 @@ def group_attributes(grid: Grid) -> dict[str, Any]:
     return {"Conventions": "CF-1.11", **grid.attributes(), "gridding": grid.describe()}
 
 
-def make_coordinates(group: Group, grid: Grid, path: str, fresh: bool) -> dict[str, Array]:
+def make_coordinates(group: Group, grid: Grid, fresh: bool) -> dict[str, Array]:
     """The coordinate arrays of a grid, with their values where they are written once for all, and the grid mapping."""
     coordinates = {}
     for name in grid.coordinates():
-        coordinates[name] = _array(group, name, _coordinate_document(grid, name), path)
+        coordinates[name] = _array(group, name, _coordinate_document(grid, name))
         if grid.ndim > 1 and fresh:
             coordinates[name][...] = grid.coordinate_values(name, 0, coordinates[name].shape[0])
     if MAPPING not in group:  # not compared: its text depends on the version of PROJ
@@ -106,29 +141,16 @@ def make_coordinates(group: Group, grid: Grid, path: str, fresh: bool) -> dict[s
     return coordinates
 
 
-def _group(store: Store, path: str) -> Group:
-    return open_group(store, path=path or None, mode="a")
-
-
-def _array(group: Group, name: str, document: dict[str, Any], path: str) -> Array:
+def _array(group: Group, name: str, document: dict[str, Any]) -> Array:
     found = group.get(name)
-    if found is None:
-        return group.create_array(name, **document)
-    wanted = array_metadata(**document).to_bytes()
-    if not isinstance(found, Array) or found.metadata.to_bytes() != wanted:
-        raise GridMismatchError(
-            f"{path}/{name} is there already and is declared otherwise; choose another store, or overwrite=True to "
-            "replace the group"
-        )
-    return found
+    return found if isinstance(found, Array) else group.create_array(name, **document)
 
 
-def _field_document(config: Config, field: Field) -> dict[str, Any]:
-    grid, output = config.grid, config.output
+def _field_document(grid: Grid, output: Output, field: Field) -> dict[str, Any]:
     trailing = field.trailing_shape
     document: dict[str, Any] = {"dtype": field.dtype, "fill_value": field.fill_value}
     if field.resolution == "chunk":
-        chunks = companion_chunks(config)
+        chunks = companion_chunks(grid, output)
         document |= {"shape": grid.chunk_grid + trailing, "chunks": chunks + trailing, "shards": None}
     else:
         shards = grid.shard_shape + trailing if grid.sharded else None
@@ -144,14 +166,20 @@ def _field_document(config: Config, field: Field) -> dict[str, Any]:
     )
     document["dimension_names"] = [*dimensions, *(f"{field.name}_{k}" for k in range(len(trailing)))]
     cf = field_attributes(field.statistic.name, field.resolution == "cell")
-    document["attributes"] = {"statistic": field.statistic.name, **cf, **field.attrs}
+    made = {"statistic": field.statistic.name, "aggregation": made_from(field)}
+    document["attributes"] = {**made, **cf, **field.attrs}
     return document
 
 
-def companion_chunks(config: Config) -> tuple[int, ...]:
+def made_from(field: Field) -> dict[str, Any]:
+    """What a field was made from, as it was declared."""
+    known = ("function", "expression", "source", "params")
+    return {key: field.declared[key] for key in known if field.declared.get(key) is not None}
+
+
+def companion_chunks(grid: Grid, output: Output) -> tuple[int, ...]:
     """Chunks of a field with one value per inner chunk: one object per shard, or one per value."""
-    grid = config.grid
-    return grid.chunks_per_shard if config.output.companion_chunks == "shard" else (1,) * grid.ndim
+    return grid.chunks_per_shard if output.companion_chunks == "shard" else (1,) * grid.ndim
 
 
 def _coordinate_document(grid: Grid, name: str) -> dict[str, Any]:

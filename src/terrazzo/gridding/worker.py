@@ -5,7 +5,7 @@ What it does not do: choose its shard, or know of other workers. Done twice, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,16 @@ from terrazzo.gridding.accumulate import Accumulator, Gridded, uniform
 from terrazzo.gridding.configuration import Config
 from terrazzo.gridding.errors import DuplicateShardError
 from terrazzo.gridding.inputs import Source
+from terrazzo.gridding.levels import coarser_cells
 from terrazzo.gridding.plan import Task
 from terrazzo.gridding.receipts import Receipt, current, describe_objects, read_receipt, write_receipt
 from terrazzo.gridding.template import Template
 from terrazzo.gridding.writing import CellChunks, ShardWriter
 from terrazzo.options import Durability
 
-__all__ = ["Job", "make_shard"]
+__all__ = ["Job", "make_shard", "write_part"]
+
+Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -58,36 +61,63 @@ def make_shard(job: Job, task: Task, source: Source) -> Receipt:
 
 
 def _refuse_existing(job: Job, shard: int) -> None:
-    writer = ShardWriter(job.config.grid, shard)
-    for array in job.template.arrays.values():
-        for key in writer.keys(array):
-            if job.template.store.getsize(key) is not None:
-                raise DuplicateShardError(
-                    f"shard {shard} is there already ({key!r}), made by another run or from other points, and "
-                    "create_only is set; nothing was written"
-                )
+    for template in (job.template, *job.template.levels):
+        writer = ShardWriter(template.grid, shard)
+        for array in template.arrays.values():
+            for key in writer.keys(array):
+                if template.store.getsize(key) is not None:
+                    raise DuplicateShardError(
+                        f"shard {shard} is there already ({key!r}), made by another run or from other points, and "
+                        "create_only is set; nothing was written"
+                    )
 
 
 def _write(job: Job, shard: int, gridded: Gridded, inputs: str) -> Receipt:
     config, template = job.config, job.template
-    grid, execution = config.grid, config.execution
+    execution = config.execution
     # every companion is looked at before anything is written
     companions = {
-        name: uniform(one, gridded.positions, gridded.values[name], grid.cells_per_chunk, shard)
+        name: uniform(one, gridded.positions, gridded.values[name], config.grid.cells_per_chunk, shard)
         for name, one in config.fields.items()
         if one.resolution == "chunk"
     }
+    durability: Durability = "rename" if execution.durability == "fsync" else execution.durability
+    chunks, keys = write_part(template, shard, gridded, companions, durability)
+    levels = coarser_cells(config.grid, config.output.pyramid, config.fields, gridded)
+    for level, (_, coarse) in zip(template.levels, levels, strict=True):
+        keys += write_part(level, shard, coarse, {}, durability)[1]
+    if execution.durability == "fsync":
+        template.store.sync()  # one barrier for all of them; the receipt comes after it
+    state = "written" if len(gridded.positions) else "empty"
+    checked = execution.receipts != "none"
+    objects = describe_objects(template.store, keys, execution.receipts == "checksums") if checked else {}
+    receipt = Receipt(
+        shard, inputs, config.signature, gridded.points, len(gridded.positions), chunks, objects, state
+    )
+    if checked:
+        write_receipt(template.store, template.group, receipt, execution.durability)
+    return receipt
+
+
+def write_part(
+    template: Template,
+    shard: int,
+    gridded: Gridded,
+    companions: Mapping[str, tuple[Values, Values]],
+    durability: Durability,
+) -> tuple[int, list[str]]:
+    """Write a shard of every array of one grid: how many inner chunks are populated, and the keys of all objects."""
+    grid = template.grid
     writer = ShardWriter(grid, shard)
     written: list[Array] = []
     chunks = 0
-    durability: Durability = "rename" if execution.durability == "fsync" else execution.durability
-    for name, one in config.fields.items():
-        array = template.arrays[name].using(durability=durability)
+    for name, made in template.arrays.items():
+        array = made.using(durability=durability)
         written.append(array)
         if name in companions:
             writer.put_companion(array, shard, *companions[name])
             continue
-        parts = CellChunks(grid, gridded.positions, gridded.values[name], one.fill_value)
+        parts = CellChunks(grid, gridded.positions, gridded.values[name], array.fill_value)
         chunks = len(parts)
         if not (grid.sharded or template.fresh):  # a shard of many objects: those of earlier points go
             kept = {key for index in parts for key in _chunk_keys(writer, array, index)}
@@ -97,20 +127,7 @@ def _write(job: Job, shard: int, gridded: Gridded, inputs: str) -> Receipt:
         for array in template.coordinates.values():
             written.append(array)
             writer.put_coordinate(array.using(durability=durability), shard)
-    if execution.durability == "fsync":
-        template.store.sync()  # one barrier for all of them; the receipt comes after it
-    state = "written" if len(gridded.positions) else "empty"
-    if execution.receipts == "none":
-        return Receipt(
-            shard, inputs, config.signature, gridded.points, len(gridded.positions), chunks, {}, state
-        )
-    keys = [key for array in written for key in writer.keys(array)]
-    objects = describe_objects(template.store, keys, execution.receipts == "checksums")
-    receipt = Receipt(
-        shard, inputs, config.signature, gridded.points, len(gridded.positions), chunks, objects, state
-    )
-    write_receipt(template.store, template.group, receipt, execution.durability)
-    return receipt
+    return chunks, [key for array in written for key in writer.keys(array)]
 
 
 def _chunk_keys(writer: ShardWriter, array: Array, index: tuple[int, ...]) -> list[str]:

@@ -28,7 +28,7 @@ from terrazzo.gridding.statistics.reductions import (
 )
 from terrazzo.gridding.statistics.statistic import Statistic
 
-__all__ = ["NAMES", "statistic_for"]
+__all__ = ["NAMES", "merging_statistic", "statistic_for"]
 
 #: the statistics known by name; with "nan" before it, one of the second row leaves NaN out
 NAMES = (
@@ -70,6 +70,19 @@ def statistic_for(
             raise SchemaError(f"{where}.source is missing: {name} needs the name of a column")
         return _named(known, source, params, shape, skip, where)
     return Function(_imported(function, name, where), source, params, shape, where)
+
+
+def merging_statistic(said: Mapping[str, Any], shape: tuple[int, ...], where: str) -> Statistic | None:
+    """The statistic that a stored field names, where it is a known one that merges; what it names is never imported."""
+    function, source, params = said.get("function"), said.get("source"), said.get("params") or {}
+    known = isinstance(function, str) and function.removeprefix("nan") in NAMES
+    if not known or not isinstance(source, str | None) or not isinstance(params, Mapping):
+        return None
+    try:
+        found = statistic_for(function, None, source, params, shape, where)
+    except SchemaError:
+        return None
+    return found if found.mergeable and found.shape == shape else None
 
 
 def _named(

@@ -10,6 +10,7 @@ Points are clustered by the scale's value at the middle of their rank, for all c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ class Digest(Statistic):
 
     def finish(self, state: State) -> Array:
         return state["digest"]
+
+    def restore(self, values: Array, beside: Sequence[tuple[Statistic, Array]]) -> State | None:
+        return {"digest": values.astype(np.float64)}
 
     def _cluster(self, values: Array, weights: Array, cells: Cells) -> State:
         digest = np.full((len(cells), self.size, 2), math.nan)

@@ -6,6 +6,7 @@ What it does not do: keep points. Sums are float64, whatever the column is.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from terrazzo.gridding.statistics.points import Cells, Points
 from terrazzo.gridding.statistics.statistic import Array, State, Statistic
 
 __all__ = ["Count", "End", "Extreme", "Histogram", "Mean", "Spread", "Sum", "WeightedMean"]
+
+
+#: other fields of the same cells: what they are, and their stored values
+Beside = Sequence[tuple[Statistic, Array]]
 
 
 class OfColumn(Statistic):
@@ -30,6 +35,15 @@ class OfColumn(Statistic):
             return values, points.cells.counts
         missing = np.isnan(values)
         return np.where(missing, instead, values), points.cells.add_whole(~missing)
+
+    def counts(self, beside: Beside) -> Array | None:
+        """How many values counted in each cell, where a field beside this one has it; int64."""
+        for one, found in beside:
+            if isinstance(one, Count) and (
+                one.source == self.source or (one.source is None and not self.skip_nan)
+            ):
+                return found.astype(np.int64)
+        return None
 
 
 class Count(Statistic):
@@ -52,6 +66,9 @@ class Count(Statistic):
     def finish(self, state: State) -> Array:
         return state["n"]
 
+    def restore(self, values: Array, beside: Beside) -> State | None:
+        return {"n": values.astype(np.int64)}
+
 
 class Sum(OfColumn):
     def begin(self, points: Points) -> State:
@@ -64,6 +81,9 @@ class Sum(OfColumn):
     def finish(self, state: State) -> Array:
         return state["sum"]
 
+    def restore(self, values: Array, beside: Beside) -> State | None:
+        return {"sum": values.astype(np.float64)}
+
 
 class Mean(Sum):
     def begin(self, points: Points) -> State:
@@ -75,6 +95,10 @@ class Mean(Sum):
 
     def finish(self, state: State) -> Array:
         return _ratio(state["sum"], state["n"])
+
+    def restore(self, values: Array, beside: Beside) -> State | None:
+        n = self.counts(beside)
+        return None if n is None else {"sum": np.where(n > 0, values.astype(np.float64) * n, 0.0), "n": n}
 
 
 class Extreme(OfColumn):
@@ -94,6 +118,9 @@ class Extreme(OfColumn):
 
     def finish(self, state: State) -> Array:
         return state["value"]
+
+    def restore(self, values: Array, beside: Beside) -> State | None:
+        return {"value": values}
 
 
 class Spread(OfColumn):
@@ -123,6 +150,20 @@ class Spread(OfColumn):
         n = state["n"] - self.ddof
         variance = _ratio(state["m2"], np.maximum(n, 0))
         return np.sqrt(variance) if self.name == "std" else variance
+
+    def restore(self, values: Array, beside: Beside) -> State | None:
+        n = self.counts(beside)
+        means = [
+            found
+            for one, found in beside
+            if type(one) is Mean and (one.source, one.skip_nan) == (self.source, self.skip_nan)
+        ]
+        if n is None or not means:
+            return None
+        variance = values.astype(np.float64) ** (2 if self.name == "std" else 1)
+        # a cell with too few points for ddof has no deviation of its own, or one that nobody stored
+        known = np.where(n > self.ddof, variance * (n - self.ddof), np.where(n > 1, math.nan, 0.0))
+        return {"n": n, "mean": np.where(n > 0, means[0].astype(np.float64), 0.0), "m2": known}
 
 
 class WeightedMean(Statistic):
@@ -154,6 +195,8 @@ class End(Statistic):
     def __init__(self, name: str, source: str, by: str | None = None) -> None:
         self.name, self.source, self.by = name, source, by
         self.columns = frozenset({source} | ({by} if by else set()))
+        # without `by` the order of points decides, and states of cells have none
+        self.nests = by is not None
 
     def begin(self, points: Points) -> State:
         state = {"value": points.column(self.source)}
@@ -200,6 +243,9 @@ class Histogram(Statistic):
 
     def finish(self, state: State) -> Array:
         return state["n"]
+
+    def restore(self, values: Array, beside: Beside) -> State | None:
+        return {"n": values.astype(np.int64)}
 
 
 def _ratio(above: Array, below: Array) -> Array:

@@ -10,6 +10,7 @@ mergeable (a median) computes from all points of a cell at once, and keeps its c
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Statistic(ABC):
     #: of one cell's value; None where any is fine
     shape: tuple[int, ...] | None = ()
     mergeable: bool = True
+    #: whether the states of neighbouring cells merge, too, to the state of the cell around them
+    nests: bool = True
 
     def compute(self, points: Points) -> Array:
         """The value of every cell, from all of its points."""
@@ -50,3 +53,9 @@ class Statistic(ABC):
     def finish(self, state: State) -> Array:
         """The value of every cell."""
         raise TypeError(f"{self.name} needs all points of a cell at once")
+
+    def restore(self, values: Array, beside: Sequence[tuple[Statistic, Array]]) -> State | None:
+        """The state that stored values came from, with the help of other fields of the same cells; None where there is
+        none to be had.
+        """
+        return None
