@@ -1,4 +1,5 @@
-"""One array under all strategies against a numpy model: written, read, opened again, killed, mended and resized.
+"""One array under all strategies against a numpy model: written, read, opened again, killed, mended, compacted,
+damaged and repaired, and resized.
 
 MACHINE_EXAMPLES and MACHINE_STEPS make it longer (`make faults-long`).
 """
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import terrazzo
+from terrazzo.care import check, compact, repair
 from terrazzo.stores.local import LocalStore
 from terrazzo.strategy import Append, InPlace, Replace
 from tests.faults.conftest import SHARED_MEMORY
@@ -29,6 +31,8 @@ STRATEGIES = [
     Replace(order="C"),
     InPlace(torn_reads=True),
     InPlace(otherwise="append", torn_reads=True),
+    InPlace(slack=0.5, torn_reads=True),
+    InPlace(slack=64, slack_limit=300, otherwise="append", dead=0.7, torn_reads=True),
     Append(index_at_end=True),
     Append(index_at_end=True, dead=1.0),
 ]
@@ -47,6 +51,7 @@ class Arrays(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
+        shutil.rmtree(f"{self.root}.unplaced", ignore_errors=True)
 
     @initialize(
         rows=st.integers(1, MOST[0]),
@@ -122,6 +127,48 @@ class Arrays(RuleBasedStateMachine):
         found = self.array[...]
         assert np.array_equal(found, new) or (not finished and np.array_equal(found, self.model))
         self.model = np.array(found)
+
+    @rule(dead=st.sampled_from([0.0, 0.4]), order=st.sampled_from([None, "C", "F"]), slack=st.booleans())
+    def compact(self, dead: float, order: Any, slack: bool) -> None:
+        report = compact(self.array, dead=dead, chunk_order=order, slack="keep" if slack else "drop")
+        found = self.array.inventory(slack=slack)
+        unused = found.dead - found.slack if slack else found.dead
+        assert (unused <= dead * found.sizes).all()
+        assert report.rewritten <= report.shards == len(found.keys)
+
+    @rule(data=st.data(), at=st.integers(0, 40), half=st.booleans(), known=st.booleans())
+    def damage_and_repair(self, data: st.DataObject, at: int, half: bool, known: bool) -> None:
+        """A shard is cut short; a process dies while it repairs; the next one brings back what has a place."""
+        before = self.array.inventory()
+        if not len(before.keys):
+            return
+        key = data.draw(st.sampled_from(list(before.keys)))
+        path = self.root / key
+        os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
+        files = Killing(at, half=half)
+        manifest = before if known else None
+
+        def die() -> None:
+            dying = terrazzo.open_array(LocalStore(self.root, files=files), mode="r+")
+            repair(dying, in_place=True, manifest=manifest)
+
+        finished = in_child(die) == 0
+        self.array = terrazzo.open_array(LocalStore(self.root), mode="r+")
+        report = repair(self.array, in_place=True, manifest=manifest)
+        assert not finished or report.ok, "what was told of is not told again"
+        found = self.array[...]
+        shard = tuple(
+            slice(int(i) * s, (int(i) + 1) * s) for i, s in zip(key.split("/")[1:], SHARDS, strict=True)
+        )
+        if not finished and report.damaged.get(key) in ("index", "manifest"):
+            for one in report.lost:
+                assert one.chunk is not None
+                self.model[
+                    tuple(slice(i * c, (i + 1) * c) for i, c in zip(one.chunk, CHUNKS, strict=True))
+                ] = self.array.fill_value
+        else:  # an older index, no index, or a report that died with its process: that shard alone is another
+            self.model[shard] = found[shard]
+        assert check(self.array, verify_data=True).ok
 
     @rule(data=st.data())
     def resize(self, data: st.DataObject) -> None:
