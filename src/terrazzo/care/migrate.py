@@ -41,7 +41,8 @@ from terrazzo.metadata import (
     read_json,
     write_json,
 )
-from terrazzo.metadata.data_types import NumpyRecord
+from terrazzo.metadata.data_types import NumpyRecord, Objects
+from terrazzo.metadata.data_types.objects import OBJECTS_REFUSED
 from terrazzo.options import Options
 from terrazzo.progress import Progress, Step, follow
 from terrazzo.stores.keys import path_of_key
@@ -213,6 +214,8 @@ def _plan(
         encoding = Extension("default", {"separator": separator})
     made = replace(node, codecs=codecs, chunk_key_encoding=encoding, dialect=dialect)
     if view is None:
+        if isinstance(node.data_type, Objects):
+            raise MetadataError(f"{here.name} cannot be said in Zarr 3: {OBJECTS_REFUSED}")
         if isinstance(node.data_type, NumpyRecord):
             return _Plan(here, there, node, _struct(array, made, in_place), encode=True)
         return _Plan(here, there, node, made)

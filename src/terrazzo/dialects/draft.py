@@ -25,6 +25,8 @@ from terrazzo.stores.store import Store
 __all__ = ["ENTRY", "DraftKeys", "DraftView"]
 
 ENTRY = "zarr.json"
+#: where zarr-python put consolidated metadata, and the group that it made for them
+CONSOLIDATED, HOLDER = "meta/root/consolidated/.zmetadata", "consolidated"
 PROTOCOL = "https://purl.org/zarr/spec/protocol/core/3.0"
 LETTER = "https://purl.org/zarr/spec/core/3.0"
 ASCII = re.compile(r"[A-Za-z0-9\-_./]*")
@@ -59,9 +61,11 @@ class DraftView(DialectView):
         return self._data + key
 
     def document_keys(self, path: str) -> tuple[str, ...]:
-        return self._key(path, "array"), self._key(path, "group")
+        keys = self.held_keys(path)
+        return (*keys, CONSOLIDATED) if not path and self.way == "P" else keys
 
-    held_keys = document_keys
+    def held_keys(self, path: str) -> tuple[str, ...]:
+        return self._key(path, "array"), self._key(path, "group")
 
     def _key(self, path: str, kind: Literal["array", "group"]) -> str:
         if path:
@@ -69,16 +73,59 @@ class DraftView(DialectView):
         return f"meta/root.{kind}{self.suffix}" if self.way == "P" else f"meta/{kind}{self.suffix}"
 
     def translated(self, path: str, documents: Documents) -> tuple[str, Json] | None:
-        array, group = self.document_keys(path)
+        array, group = self.held_keys(path)
         key = array if array in documents else group
         if key not in documents:
             return None
         found = self.parsed(key, documents[key])
         try:
-            return key, self._array(path, found) if key == array else group_from_draft(found)
+            document = self._array(path, found) if key == array else group_from_draft(found)
         except MetadataError as error:
             lines = "\n".join(f"{key}: {line}" for line in str(error).splitlines())
             raise type(error)(lines, error.problems) from None
+        if key == group and CONSOLIDATED in documents:
+            document["consolidated_metadata"] = self._consolidated(documents[CONSOLIDATED])
+        return key, document
+
+    def _consolidated(self, content: bytes) -> Json:
+        """All documents, translated; one that cannot be is left out, so that it does not hide the others."""
+        found = self.parsed(CONSOLIDATED, content)
+        entries = found.get("metadata") if isinstance(found, dict) else None
+        if not isinstance(entries, dict):
+            raise MetadataError(
+                f"{CONSOLIDATED}: found no `metadata`, must be an object with a document for every key"
+            )
+        translated: Json = {}
+        for key, document in entries.items():
+            path = self._path_of(key)
+            if not path or key == self._key(HOLDER, "group"):
+                continue
+            try:
+                is_array = key == self._key(path, "array")
+                translated[path] = self._array(path, document) if is_array else group_from_draft(document)
+            except MetadataError:
+                continue
+            for above in _above(path):  # groups need no document of their own
+                translated.setdefault(above, {"zarr_format": 3, "node_type": "group", "attributes": {}})
+        return {"kind": "inline", "must_understand": False, "metadata": translated}
+
+    def committed(self, path: str, document: Json) -> None:
+        """Consolidated metadata go where zarr-python has them, made of what is stored, word by word."""
+        consolidated = document.get("consolidated_metadata")
+        if path or document["node_type"] != "group" or not consolidated:
+            return
+        keys = [ENTRY, *(key for node in ("", *consolidated["metadata"]) for key in self.held_keys(node))]
+        contents = self.store.get_partial_values([(key, (0, None)) for key in keys])
+        entries = {
+            key: self.parsed(key, content)
+            for key, content in zip(keys, contents, strict=True)
+            if content is not None
+        }
+        holder = self._key(HOLDER, "group")
+        self.store.set(holder, write_json({"attributes": {}}, holder))
+        self.store.set(
+            CONSOLIDATED, write_json({"metadata": entries, "zarr_consolidated_format": 1}, CONSOLIDATED)
+        )
 
     def _array(self, path: str, found: Any) -> Json:
         return array_from_draft(
@@ -107,8 +154,12 @@ class DraftView(DialectView):
             raise KeyRefusedError(
                 f"the draft names nodes with A-Z a-z 0-9 - _ . alone, not {path!r}; choose another name"
             )
+        array, group = self.held_keys(path)
+        if document.get("consolidated_metadata") and (path or self.way == "D"):
+            raise MetadataError(
+                "consolidated_metadata: zarr-python's draft has them at the root alone, the letter of the draft nowhere"
+            )
         self._ensure_entry()
-        array, group = self.document_keys(path)
         if document["node_type"] == "group":
             return {group: write_json({"attributes": document.get("attributes") or {}}, group), array: None}
         stored = documents.get(array)
@@ -158,6 +209,8 @@ class DraftView(DialectView):
         implied: set[str] = set()
         for key in [*self._documents_at(prefix), *self.store.list_prefix(self._meta + prefix)]:
             path = self._path_of(key)
+            if path == HOLDER and self._holds_only():
+                continue
             if path is not None and f"{path}/".startswith(prefix) and path not in named:
                 named.add(path)
                 yield f"{path}/zarr.json" if path else "zarr.json"
@@ -173,10 +226,10 @@ class DraftView(DialectView):
         """The documents of the node whose prefix this is; they lie beside it."""
         if self.way == "D" and not prefix:
             return []
-        return [key for key in self.document_keys(prefix.removesuffix("/")) if self.store.exists(key)]
+        return [key for key in self.held_keys(prefix.removesuffix("/")) if self.store.exists(key)]
 
     def _path_of(self, key: str) -> str | None:
-        if key in self.document_keys(""):
+        if key in self.held_keys(""):
             return ""
         for kind in ("array", "group"):
             end = f".{kind}{self.suffix}"
@@ -191,23 +244,35 @@ class DraftView(DialectView):
             path = self._path_of(key)
             if path:
                 found.add(f"{path}/")
+        if not prefix and f"{HOLDER}/" in found and self._holds_only():
+            found.remove(f"{HOLDER}/")
         chunks, folders = self.store.list_dir(self._data + prefix)
         found |= {below[len(self._data) :] for below in folders}
         listed = [key[len(self._data) :] for key in chunks]
         path = prefix.removesuffix("/")
-        if keys or prefixes or any(self.store.exists(key) for key in self.document_keys(path)):
+        if keys or prefixes or any(self.store.exists(key) for key in self.held_keys(path)):
             listed.append(prefix + "zarr.json")
         return sorted(listed), sorted(found)
 
     def erase_prefix(self, prefix: str) -> None:
         path = prefix.removesuffix("/")
-        self.store.erase_values(self.document_keys(path))
+        self.store.erase_values(self.held_keys(path))
         self.store.erase_prefix(self._meta + prefix)
         self.store.erase_prefix(self._data + prefix)
 
     def erase(self, key: str) -> None:
         path = node_path(key)
-        self.store.erase_values([self.place(key)] if path is None else self.document_keys(path))
+        self.store.erase_values([self.place(key)] if path is None else self.held_keys(path))
+
+    def _holds_only(self) -> bool:
+        """Whether the group that zarr-python makes for consolidated metadata is that and nothing more."""
+        return self.way == "P" and self.store.list_dir(f"{self._meta}{HOLDER}/") == ([CONSOLIDATED], [])
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths of the groups around a node, without the root."""
+    parts = path.split("/")
+    return ("/".join(parts[:n]) for n in range(1, len(parts)))
 
 
 class DraftKeys(ChunkKeys):

@@ -19,13 +19,14 @@ from terrazzo.arrays.creation import DEFAULT, array_metadata, data_type_of, exte
 from terrazzo.arrays.place import StorePath
 from terrazzo.config import config as settings
 from terrazzo.config import options_from
-from terrazzo.errors import TerrazzoWarning
+from terrazzo.errors import DataTypeValidationError, TerrazzoWarning
 from terrazzo.groups.formats import making, stored_as, suited
 from terrazzo.groups.nodes import create_node, erase_node, refuse_anything, refuse_leftovers
 from terrazzo.groups.places import StoreLike, place_of
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
-from terrazzo.metadata.data_types import NumpyRecord
+from terrazzo.metadata.data_types import NumpyRecord, Objects
+from terrazzo.metadata.data_types.objects import OBJECTS_REFUSED
 from terrazzo.options import Durability, Options
 from terrazzo.progress import Progress, follow
 from terrazzo.strategy import Strategy, strategy_from
@@ -141,6 +142,8 @@ def create_array(
         _check_order(order)
         if isinstance(dtype, NumpyRecord):
             dtype, serializer = dtype.dtype, "auto"  # as a record of Zarr 3, where it can be one
+        elif isinstance(dtype, Objects):
+            raise DataTypeValidationError(OBJECTS_REFUSED)
     how = suited(
         made,
         len(shape),

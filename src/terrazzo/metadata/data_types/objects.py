@@ -14,13 +14,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from terrazzo.metadata.data_types.contract import DataType, Fill, only_members
+from terrazzo.metadata.problems import describe, refuse
 
-__all__ = ["Objects"]
+__all__ = ["OBJECTS_REFUSED", "Objects"]
+
+OBJECTS_REFUSED = (
+    "Python objects of any kind have no data type in Zarr 3; where all are text or all are bytes, read them and write "
+    'them as "string" or "bytes"'
+)
 
 
 @dataclass(frozen=True)
 class Objects(DataType):
-    """Anything; what JSON says is the fill value."""
+    """Anything; the fill value is a number, a text, a bool or None."""
 
     names: ClassVar[tuple[str, ...]] = ("terrazzo.objects",)
 
@@ -53,6 +59,8 @@ class Objects(DataType):
         return self.cast_fill(None)
 
     def fill_from_json(self, value: object, path: str = "fill_value", *, strict: bool = True) -> Fill:
+        if not isinstance(value, str | int | float | bool | None):
+            refuse(path, f"found {describe(value)}, must be a number, a text, true, false or null")
         return self.cast_fill(value)
 
     def fill_to_json(self, fill: Fill) -> Any:
