@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,25 @@ class TestObstoreMemory(StoreSuite):
     @pytest.fixture
     def store(self) -> Store:
         return open_store(ObstoreMemory())[0]
+
+
+class TestFsspec(StoreSuite):
+    @pytest.fixture
+    def store(self) -> Store:
+        fs = pytest.importorskip("fsspec").filesystem("memory", skip_instance_cache=True)
+        fs.store.clear()
+        fs.pseudo_dirs[:] = [""]
+        return open_store(fs.get_mapper("root/below"))[0]
+
+
+class TestFsspecFolder(StoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        fs = pytest.importorskip("fsspec").filesystem("file")
+        return open_store(fs.get_mapper(str(tmp_path / "root")))[0]
+
+
+class TestZarrPython(StoreSuite):
+    @pytest.fixture
+    def store(self) -> Store:
+        return open_store(pytest.importorskip("zarr").storage.MemoryStore())[0]

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from terrazzo.errors import StoreError, UnsupportedError
+from terrazzo.stores.borrowed import borrow
 from terrazzo.stores.keys import check_prefix
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.mapping import MappingStore
@@ -71,6 +72,10 @@ def _open(what: StoreLike, mode: AccessMode, options: Mapping[str, Any]) -> tupl
     if what is None:
         _no_options(options, "a new store in memory")
         return MemoryStore(), ""
+    if not isinstance(what, str):
+        borrowed = borrow(what, options)
+        if borrowed is not None:
+            return borrowed, ""
     if isinstance(what, MutableMapping):
         _no_options(options, "a mapping")
         return MappingStore(what), ""
@@ -80,7 +85,8 @@ def _open(what: StoreLike, mode: AccessMode, options: Mapping[str, Any]) -> tupl
             return _open_path(what, mode, options)
     if not isinstance(what, str):
         raise StoreError(
-            f"a store is named by a path, an address, a Store or a mutable mapping, not by {type(what).__name__}"
+            f"a store is named by a path, an address, a Store, a mutable mapping, or a store of obstore, fsspec or "
+            f"zarr-python, not by {type(what).__name__}"
         )
     found = _SCHEME(what)
     if found is None:

@@ -74,6 +74,8 @@ _NO_ANSWER = re.compile(
     r"HTTP error|error sending request|error decoding response body|connection|timed? ?out|timeout|request body",
     re.IGNORECASE,
 ).search
+#: obstore's memory and folders say it in words
+_PAST_THE_END = re.compile(r"Wanted range starting at|range started at|StartTooLarge").search
 _IGNORED_RANGE = re.compile(r"non-partial response").search
 _OTHER_RANGE = re.compile(r"Requested (\d+)\.\.(\d+), got (\d+)\.\.(\d+)").search
 
@@ -193,6 +195,8 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
         return Failure(kind, told or (f"{said}: {SENTENCES[kind]}" if said else SENTENCES[kind]))
     if status:
         return Failure("final", said)
+    if _PAST_THE_END(text):
+        return Failure("range")
     if _IGNORED_RANGE(text):
         return Failure("final", "the server ignores ranges: a part was asked for, and it sent everything")
     other = _OTHER_RANGE(text)

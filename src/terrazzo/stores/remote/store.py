@@ -38,8 +38,9 @@ from terrazzo.stores.remote.conditions import Writing
 from terrazzo.stores.remote.loop import together, wait_for
 from terrazzo.stores.remote.place import Place, place_at
 from terrazzo.stores.remote.policy import Failure, Patience
+from terrazzo.stores.remote.reading import Reading
 from terrazzo.stores.remote.sink import RemoteSink
-from terrazzo.stores.remote.version import Answer, Version
+from terrazzo.stores.remote.version import Version
 from terrazzo.stores.store import Store
 
 __all__ = ["RemoteHold", "RemoteStore"]
@@ -85,7 +86,7 @@ class RemoteStore(Store):
         self._client: Client = place.client
         self._patience = Patience(place.policy)
         self._writing = Writing(place, self._client, self._patience)
-        self._suffixes = True
+        self._reading = Reading(place, self._client, self._patience, self._writing)
         self.writable = self.erasable = self._client.writable
         self.listable = self._client.listable
 
@@ -115,22 +116,22 @@ class RemoteStore(Store):
     # -- the specification's verbs ------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        answer = self._wait(self._get(key, ALL))
+        answer = self._wait(self._reading.get(key, ALL))
         return None if answer is None else answer.body
 
     def get_partial_values(self, requests: Iterable[tuple[str, Range]]) -> builtins.list[bytes | None]:
-        answers = self._all([partial(self._get, key, asked) for key, asked in requests])
+        answers = self._all([partial(self._reading.get, key, asked) for key, asked in requests])
         return [None if answer is None else answer.body for answer in answers]
 
     def exists(self, key: str) -> bool:
-        return self._wait(self._head(key)) is not None
+        return self._wait(self._reading.head(key)) is not None
 
     def getsize(self, key: str) -> int | None:
-        answer = self._wait(self._head(key))
+        answer = self._wait(self._reading.head(key))
         return None if answer is None else answer.size
 
     def tag(self, key: str) -> Tag | None:
-        answer = self._wait(self._head(key))
+        answer = self._wait(self._reading.head(key))
         return None if answer is None else answer.version
 
     def set(self, key: str, value: Buffer) -> None:
@@ -293,78 +294,16 @@ class RemoteStore(Store):
 
     # -- one request each, on the loop --------------------------------------------------------------------------------
 
-    async def _get(
-        self, key: str, window: Range, version: Version | None = None, unless: Version | None = None
-    ) -> Answer | None:
-        """The part of a range that lies in the object; None where nothing is stored. Failure "condition" where it is
-        not `version`, "unchanged" where it is `unless`."""
-        start, length = window
-        if length == 0 or start > LARGEST:
-            answer = await self._head(key)
-            return None if answer is None else answer._replace(body=b"")
-        if start < 0 and not self._suffixes:
-            return await self._get_suffix(key, -start, version)
-        if length is not None:
-            length = min(length, LARGEST - start)
-        try:
-            answer = await self._ask(
-                key,
-                _named_range(window),
-                lambda _: self._matched(key, (start, length), version, unless),
-            )
-        except Failure as failure:
-            if failure.kind == "range":  # nothing lies in it: past the end, or of an empty object
-                answer = await self._head(key)
-                if answer is None:
-                    return None
-                if version is not None and answer.version != version:
-                    raise Failure("condition") from None
-                return answer._replace(body=b"")
-            if failure.kind == "unsupported" and start < 0:
-                self._suffixes = False
-                return await self._get_suffix(key, -start, version)
-            raise
-        if answer is not None and version is not None and answer.version != version:
-            raise Failure("condition")
-        return answer
-
-    async def _get_suffix(self, key: str, nbytes: int, version: Version | None) -> Answer | None:
-        """For services without suffix ranges: the size, then a range of that version."""
-        for _ in range(5):
-            found = await self._head(key)
-            if found is None:
-                return None
-            start = max(0, found.size - nbytes)
-            try:
-                return await self._get(key, (start, found.size - start), version or found.version)
-            except Failure as failure:
-                if failure.kind != "condition" or version is not None:
-                    raise
-        raise ConflictError(f"{key!r} changed 5 times while it was being read; try again")
-
-    async def _matched(
-        self, key: str, window: Range, version: Version | None, unless: Version | None
-    ) -> Answer:
-        etag = unless.etag if unless is not None else None
-        if version is None or not version.strong:
-            return await self._client.get(self._prefix + key, window, unless=etag)
-        return await self._writing.by_tag(
-            version, lambda text: self._client.get(self._prefix + key, window, match=text, unless=etag)
-        )
-
-    async def _head(self, key: str) -> Answer | None:
-        return await self._ask(key, "asking for its version", lambda _: self._client.head(self._prefix + key))
-
     async def _open(self, request: Open) -> Source | None:
         key, first, known = request.key, request.first, request.known
         known = known if isinstance(known, Version) else None
         if request.pinned and known is not None and known.strong:
             return Source(key, known.size, known)
         if first is None:
-            answer = await self._head(key)
+            answer = await self._reading.head(key)
             return None if answer is None else Source(key, answer.size, answer.version)
         try:
-            answer = await self._get(key, first, unless=known)
+            answer = await self._reading.get(key, first, unless=known)
         except Failure as failure:
             if failure.kind == "unchanged" and known is not None:
                 return Source(key, known.size, known)
@@ -382,11 +321,11 @@ class RemoteStore(Store):
         key = source.key
         version = source.tag if isinstance(source.tag, Version) else None
         try:
-            answer = await self._get(key, (start, length), version)
+            answer = await self._reading.get(key, (start, length), version)
         except Failure as failure:
             if failure.kind == "condition":
                 raise _changed(key) from None
-            raise self._told(failure, key, f"reading bytes {start} to {start + length}") from None
+            raise self._reading.told(failure, key, f"reading bytes {start} to {start + length}") from None
         if answer is None:
             raise _changed(key)
         found: bytes = exact(answer.body, key, start, length)
@@ -395,9 +334,9 @@ class RemoteStore(Store):
     async def _delete(self, batch: Sequence[str]) -> None:
         paths = [self._prefix + key for key in batch]
         try:
-            await self._ask(batch[0], "erasing", lambda _: self._client.delete(paths))
+            await self._reading.ask(batch[0], "erasing", lambda _: self._client.delete(paths))
         except Failure as failure:
-            raise self._told(failure, batch[0], "erasing") from None
+            raise self._reading.told(failure, batch[0], "erasing") from None
 
     async def _commit(self, changes: Sequence[Change]) -> builtins.list[Version | Exception | None]:
         """Every change ends, whatever becomes of the others."""
@@ -417,9 +356,9 @@ class RemoteStore(Store):
     async def _list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
         below = self._prefix + prefix
         try:
-            found = await self._ask(prefix, "listing", lambda _: self._client.list_dir(below))
+            found = await self._reading.ask(prefix, "listing", lambda _: self._client.list_dir(below))
         except Failure as failure:
-            raise self._told(failure, prefix, "listing") from None
+            raise self._reading.told(failure, prefix, "listing") from None
         if found is None:
             return [], []
         keys, prefixes = found
@@ -430,19 +369,6 @@ class RemoteStore(Store):
 
     # -- below --------------------------------------------------------------------------------------------------------
 
-    async def _ask(self, key: str, what: str, request: Callable[[int], Awaitable[T]]) -> T | None:
-        """An answer after as many tries as patience has; None where nothing is stored. What concerns one version or
-        range stays a Failure, everything else becomes a StoreError."""
-        try:
-            async with self._client.turn():
-                return await self._patience.ask(request)
-        except Failure as failure:
-            if failure.kind == "absent":
-                return None
-            if failure.kind in ("condition", "unchanged", "range", "unsupported"):
-                raise
-            raise self._told(failure, key, what) from None
-
     def _listed(self, prefix: str) -> Iterator[str]:
         self._check_listable()
         below = self._prefix + prefix
@@ -451,7 +377,7 @@ class RemoteStore(Store):
             try:
                 batch = wait_for(_next(batches))
             except Failure as failure:
-                raise self._told(failure, prefix, "listing") from None
+                raise self._reading.told(failure, prefix, "listing") from None
             if batch is None:
                 return
             for path in batch:
@@ -477,10 +403,6 @@ class RemoteStore(Store):
     def _all(self, works: Sequence[Callable[[], Awaitable[T]]]) -> builtins.list[T]:
         return self._wait(together(works)) if works else []
 
-    def _told(self, failure: Failure, key: str, what: str) -> StoreError:
-        kind = UnsupportedError if failure.kind == "unsupported" else StoreError
-        return kind(f"{key!r} in {self}: {what} failed: {failure.text}")
-
     def _check_writable(self, key: str) -> None:
         if not self.writable:
             raise UnsupportedError(f"{key!r}: {self} is for reading; it cannot be written to")
@@ -499,15 +421,6 @@ async def _next(batches: Any) -> Sequence[str] | None:
     except StopAsyncIteration:
         return None
     return batch
-
-
-def _named_range(window: Range) -> str:
-    start, length = window
-    if window == ALL:
-        return "reading it"
-    if start < 0:
-        return f"reading its last {-start} bytes"
-    return f"reading bytes {start} to {'its end' if length is None else start + length}"
 
 
 def _whole(value: Buffer) -> bytes:
