@@ -45,6 +45,7 @@ def inventory_of(array: Array, region: Any = None, slack: bool = False) -> Inven
             array.index_cache,
             layout_fingerprint(array),
             slack,
+            array.chunk_store.cost,
         ),
         array.chunk_store,
     )

@@ -19,6 +19,7 @@ from terrazzo.care.report import Findings
 from terrazzo.errors import CodecError, TerrazzoError
 from terrazzo.index import first_range
 from terrazzo.inventory.slack import zeros_at_end
+from terrazzo.read import MAX_FAR_OBJECTS
 from terrazzo.shard import EMPTY, dead_ranges, overlaps
 from terrazzo.stores.flow import run
 from terrazzo.stores.store import Open, Source
@@ -35,7 +36,7 @@ Entries = np.ndarray[Any, np.dtype[np.uint64]]
 def check_objects(array: Array, findings: Findings, verify_data: bool) -> Iterator[None]:
     """Add every problem of an array's keys and objects to `findings`; yields after every object."""
     waiting = iter(_stored(array, findings))
-    while batch := list(islice(waiting, BATCH)):
+    while batch := list(islice(waiting, MAX_FAR_OBJECTS if array.chunk_store.cost.far else BATCH)):
         for (key, place), source in zip(batch, _opened(array, batch, findings), strict=True):
             if source is not None:
                 with source:

@@ -24,8 +24,10 @@ def put_objects(store: Store, objects: Sequence[tuple[str, Any]], durability: Du
     """Make each (key, bytes) an object; keys are all different."""
     with ExitStack() as held:
         changes: list[Change] = []
-        for key, body in sorted(objects):
-            hold = held.enter_context(store.hold(key))
+        holds = store.hold_all([key for key, _ in objects], blind=[True] * len(objects))
+        for hold in holds:
+            held.push(hold)
+        for hold, (_, body) in zip(holds, objects, strict=True):
             sink = store.sink(hold)
             held.callback(sink.discard)
             sink.write(0, body)

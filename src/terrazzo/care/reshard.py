@@ -26,6 +26,7 @@ from terrazzo.index import IndexCache, ShardIndex
 from terrazzo.inventory import Inventory
 from terrazzo.layout import Layout
 from terrazzo.progress import Progress, follow
+from terrazzo.read import fetch_pieces
 from terrazzo.stores.flow import run
 from terrazzo.stores.store import Open, Source, Store
 from terrazzo.strategy import Replace
@@ -163,8 +164,10 @@ def _encoded(source: Array, found: Inventory, rows: Sequence[int]) -> Iterator[t
             raise _changed(key)
         with held:
             _check_version(source, key, held)
-            ranges = [(int(found.offset[row]), int(found.nbytes[row])) for row in mine]
-            ((*parts,),) = source.chunk_store.fetch([(held, ranges)])
+            places = np.stack([found.offset[mine], found.nbytes[mine]], axis=1).astype(np.int64)
+            pieces = np.pad(places, ((0, 0), (1, 0)))
+            store = source.chunk_store
+            parts = run(fetch_pieces([held], pieces, store.cost), store)
         for row, part in zip(mine, parts, strict=True):
             yield row, bytes(part)
 

@@ -15,11 +15,11 @@ from terrazzo.inventory.slack import zeros_at_end
 from terrazzo.inventory.table import UNKNOWN, Inventory, fingerprint
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read import max_objects, size_of
+from terrazzo.read import MAX_FAR_OBJECTS, max_objects, size_of
 from terrazzo.read.locate import counts_of
 from terrazzo.shard import EMPTY, dead_ranges
 from terrazzo.stores.flow import Opening
-from terrazzo.stores.store import ALL, Open
+from terrazzo.stores.store import ALL, NEAR, Cost, Open
 
 __all__ = ["survey"]
 
@@ -35,11 +35,12 @@ def survey(
     cache: IndexCache,
     document: int = UNKNOWN,
     slack: bool = False,
+    cost: Cost = NEAR,
 ) -> Generator[Any, Any, Inventory]:
     """Look at the objects with these grid indices, int64 (m, ndim); None: at all that a region touches.
 
     region: (first, past the last) element per dimension; only chunks that lie in it, in part at least, count.
-    slack: read the bytes that no chunk covers, too, to tell slack from others.
+    slack: read the bytes that no chunk covers, too, to tell slack from others. cost: of a request to the store.
     """
     ndim = layout.ndim
     inner = layout.inner_shape
@@ -51,7 +52,8 @@ def survey(
     dead: list[int] = []
     free: list[int] = []
     tags: list[int] = []
-    most = max_objects(layout, options)
+    plain_and_far = cost.far and layout.sharding is None
+    most = MAX_FAR_OBJECTS if plain_and_far else max_objects(layout, options, cost)
     for batch in _batches(layout, outers, region, most):
         names, counts = layout.chunk_keys(batch), counts_of(layout, batch)
         remembered = [cache.get(name) for name in names]

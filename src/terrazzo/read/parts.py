@@ -23,8 +23,8 @@ from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.decode import Job, place
 from terrazzo.read.locate import DONE, Objects
-from terrazzo.read.spans import joined
-from terrazzo.stores.flow import Fetching, Working
+from terrazzo.read.pieces import fetch_pieces
+from terrazzo.stores.flow import Working
 
 __all__ = ["read_parts", "takes_parts"]
 
@@ -147,16 +147,9 @@ def _fetch(
                     f"chunk of {chunk.nbytes}; ranges are (start, length) inside of it"
                 )
             asked.append((chunk.number, chunk.offset + int(start), int(length)))
-    if not asked:
-        return [()] * len(wanted)
-    number, start, length = np.array(asked, np.int64).T
-    spans = joined(number, start, length, objects.cost)
-    requests = [(objects.sources[of], ranges) for of, ranges in spans.of_objects()]
-    answers = yield Fetching(requests)  # type: ignore[arg-type]
-    buffers = [memoryview(part).cast("B") for parts in answers for part in parts]
-    places = zip(spans.span.tolist(), spans.offset.tolist(), length.tolist(), strict=True)
-    cut = (buffers[span][offset : offset + nbytes] for span, offset, nbytes in places)
-    return [[next(cut) for _ in ranges] for _, ranges in wanted]
+    pieces = np.array(asked, np.int64).reshape(-1, 3)
+    found = iter((yield from fetch_pieces(objects.sources, pieces, objects.cost)))
+    return [[next(found) for _ in ranges] for _, ranges in wanted]
 
 
 def _decode_lot(lot: Sequence[_Part], fetched: Sequence[Sequence[Any]]) -> None:
