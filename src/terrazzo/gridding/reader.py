@@ -1,7 +1,8 @@
 """Readers of gridded stores: by cell, point, parent cell, box and polygon; chunk after chunk; pictures.
 
-What it does not do: write. What is populated is read from the indexes of shards that a region touches, and remembered;
-objects are listed only where a region touches more than a thousand.
+What it does not do: write. What is populated is read from the indexes of shards that runs have set out to make and a
+region touches, and remembered. Objects are listed only where no run has said which shards there are (in another
+writer's store), or where inner chunks are objects of their own, and more than a thousand would have to be looked for.
 
 Reads stores of this library, and stores of other writers with the same layout (a `dggs` block; crs, resolution and
 bounds; or GeoZarr's proj: and spatial: in the group's attributes), sharded or not.
@@ -22,6 +23,7 @@ from terrazzo.gridding.errors import GridMismatchError
 from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.healpix import HealpixGrid, interleave
 from terrazzo.gridding.optional import required
+from terrazzo.gridding.planned import read_planned
 from terrazzo.gridding.recognise import grid_of, says_grid
 from terrazzo.gridding.regions import Box, Polygon, Region
 from terrazzo.groups.group import Group
@@ -105,12 +107,14 @@ class GridStore:
     def chunks(self, region: Region | None = None, field: str | None = None) -> Values:
         """The populated inner chunks of a field (the first) that may touch a region: their numbers in C order."""
         array = self._field(field)
-        found = (
-            array.inventory().chunks
-            if region is None
-            else self._populated(array, covering(self.grid, region))
-        )
-        found = found[:, : self.grid.ndim]
+        planned = read_planned(self.group.store, self.group.path)
+        shards = planned
+        if region is not None:
+            touched = covering(self.grid, region)
+            shards = touched if planned is None else np.intersect1d(touched, planned)
+        # one look for each shard that was planned; more looks than a listing has pages are not worth it
+        few = planned is not None and (array.shards is not None or self.grid.k == 1)
+        found = self._populated(array, shards, few)[:, : self.grid.ndim]
         numbers = np.sort(np.ravel_multi_index(tuple(found.T), self.grid.chunk_grid)).astype(np.int64)
         if region is None or not len(numbers):
             return numbers
@@ -123,7 +127,7 @@ class GridStore:
     def chunks_of_shard(self, shard: int, field: str | None = None) -> Values:
         """The populated inner chunks of one shard, from its index: their numbers in C order, ascending."""
         self.grid.check_shard(shard)
-        found = self._populated(self._field(field), np.array([shard], np.int64))[:, : self.grid.ndim]
+        found = self._populated(self._field(field), np.array([shard], np.int64), True)[:, : self.grid.ndim]
         return np.sort(np.ravel_multi_index(tuple(found.T), self.grid.chunk_grid)).astype(np.int64)
 
     def _field(self, name: str | None) -> Array:
@@ -135,21 +139,27 @@ class GridStore:
             )
         return self.fields[name]
 
-    def _populated(self, array: Array, shards: Values) -> Values:
-        """The stored inner chunks of some shards, int64 (n, ndim), from their indexes."""
+    def _populated(self, array: Array, shards: Values | None, few: bool) -> Values:
+        """The stored inner chunks of some shards, int64 (n, ndim), from their indexes; of all (None), by listing.
+
+        few: do not list, however many shards there are.
+        """
+        if shards is None:
+            return array.inventory().chunks
         if array.shards is not None or self.grid.k == 1:
             outers = np.stack(np.unravel_index(shards, self.grid.shard_grid), axis=1)
         else:
             inner = [self.grid.children("shard", shard) for shard in shards.tolist()]
             numbers = np.concatenate(inner) if inner else np.zeros(0, np.int64)
             outers = np.stack(np.unravel_index(numbers, self.grid.chunk_grid), axis=1)
-        if len(outers) > MOST_LOOKS and array.chunk_store.listable:
+        if not few and len(outers) > MOST_LOOKS and array.chunk_store.listable:
             return array.inventory().chunks
         behind = np.zeros((len(outers), array.ndim - self.grid.ndim), np.int64)
         outers = np.concatenate([outers.astype(np.int64), behind], axis=1)
         whole = tuple((0, n) for n in array.shape)
-        found = survey(array.layout, outers, whole, array.options, array.index_cache)
-        return run(found, array.chunk_store).chunks
+        store = array.chunk_store
+        found = survey(array.layout, outers, whole, array.options, array.index_cache, cost=store.cost)
+        return run(found, store).chunks
 
     # values
 
