@@ -1,6 +1,6 @@
 """Version tags as text: what a server tells its clients, and what a cache keeps of a version on a disk.
 
-What it does not do: make tags. A store does; a tag that is no plain value stays inside its process.
+What it does not do: make tags. A store does; a tag that says too little about a version stays inside its process.
 """
 
 from __future__ import annotations
@@ -13,17 +13,25 @@ from terrazzo.stores.contract import Tag
 __all__ = ["is_lasting", "tag_of_text", "tag_text"]
 
 LONGEST = 2048
+_REMOTE = "remote version"
 
 
 def tag_text(tag: Tag) -> str | None:
-    """One text for equal tags, another for others; None where a tag is not made of plain values."""
+    """One text for equal tags, another for others; None where a tag is not made of plain values.
+
+    What a service on the network says counts where it can be used in a condition: no weak entity tag, no date.
+    """
     if tag is None or type(tag) in (str, bytes, int, bool):
         return repr(tag)
+    if type(tag).__name__ == "Version":
+        from terrazzo.stores.remote.version import Version
+
+        if isinstance(tag, Version):
+            usable = tag.strong or tag.generation is not None
+            return tag_text((_REMOTE, tag.mark, tag.etag, tag.generation)) if usable else None
     if isinstance(tag, tuple):
         parts = [tag_text(part) for part in tag]
-        if None in parts:
-            return None
-        return "(" + "".join(f"{part}," for part in parts) + ")"
+        return None if None in parts else "(" + "".join(f"{part}," for part in parts) + ")"
     return None
 
 
@@ -35,6 +43,11 @@ def tag_of_text(text: str) -> Tag | None:
         tag: Tag = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
+    if isinstance(tag, tuple) and len(tag) == 4 and tag[0] == _REMOTE:
+        from terrazzo.stores.remote.version import Version
+
+        if all(part is None or isinstance(part, str) for part in tag) and isinstance(tag[1], str):
+            tag = Version(*tag[1:])
     return tag if tag_text(tag) == text else None
 
 
@@ -42,6 +55,4 @@ def is_lasting(identity: Hashable) -> bool:
     """Whether a store's identity means the same place in another process: a name, not the number of an object."""
     while isinstance(identity, tuple) and identity and isinstance(identity[0], tuple | int):
         identity = identity[0]
-    if isinstance(identity, tuple):
-        return bool(identity)
-    return isinstance(identity, str)
+    return bool(identity) and isinstance(identity, tuple | str)
