@@ -21,7 +21,7 @@ use crate::workspace::{self, Workspace};
 
 const BATCH_ROWS: usize = 16;
 const BATCH_NBYTES: usize = 1 << 20;
-const BATCH_COPY_NBYTES: usize = 16 << 20;
+const BATCH_COPY_NBYTES: usize = 4 << 20;
 /// So that what a batch keeps of its rows is small.
 const BATCH_COPY_ROWS: usize = 1 << 10;
 const INLINE_NBYTES: usize = 32 << 10;
@@ -258,11 +258,18 @@ impl Call<'_> {
         drop(order);
         self.moved.notify_all();
         for (batch, writes) in ready {
-            for write in &writes {
+            let mut left = writes.as_slice();
+            while let Some(write) = left.first() {
                 if self.stop.is_raised() {
                     return;
                 }
-                if let Err(fault) = self.write(write, &batch.tail, workspace) {
+                let (group, rest) = left.split_at(self.gathered(left).max(1));
+                left = rest;
+                let written = match self.gathered(group) {
+                    0 => self.write(write, &batch.tail, workspace),
+                    _ => self.gather(group, workspace),
+                };
+                if let Err(fault) = written {
                     self.fail(write.row, fault);
                 }
             }
@@ -302,6 +309,30 @@ impl Call<'_> {
             writes.push(Write { row, sink, to, from, nbytes });
         }
         writes
+    }
+
+    /// How many of the first writes copy ranges that lie one after the other in their sink, and are best read together.
+    fn gathered(&self, writes: &[Write]) -> usize {
+        let mut end = None;
+        let follows = |write: &&Write| {
+            let Err((source, _)) = write.from else { return false };
+            let place = (write.sink, write.to);
+            let near = end.is_none_or(|end| end == place);
+            end = Some((write.sink, write.to + write.nbytes as u64));
+            near && self.encode.sinks[write.sink].gathers(&self.encode.sources[source])
+        };
+        writes.iter().take_while(follows).count()
+    }
+
+    fn gather(&self, writes: &[Write], workspace: &mut Workspace) -> Result<(), Fault> {
+        let ranges = writes.iter().filter_map(|write| match write.from {
+            Err((source, from)) => match &self.encode.sources[source] {
+                Source::File(input, _) => Some((input, from, write.nbytes)),
+                Source::Buffer(_) => None,
+            },
+            Ok(_) => None,
+        });
+        self.encode.sinks[writes[0].sink].gather(ranges, writes[0].to, &mut workspace.read)
     }
 
     fn write(&self, write: &Write, tail: &Tail, workspace: &mut Workspace) -> Result<(), Fault> {

@@ -13,7 +13,8 @@ use crate::source::{Descriptor, Source, ended, read_exactly};
 const COPY_NBYTES: usize = 1 << 20;
 
 pub enum Sink {
-    File(Descriptor),
+    /// Ranges of other files are copied `in_system`, where its file system may share their blocks or has them far away.
+    File { descriptor: Descriptor, in_system: bool },
     /// Pieces with their offsets in the sink, in any order until `take_pieces`.
     Memory(Mutex<Vec<(u64, Vec<u8>)>>),
 }
@@ -21,16 +22,47 @@ pub enum Sink {
 impl Sink {
     pub fn new(fd: Option<i32>) -> Sink {
         match fd {
-            Some(fd) => Sink::File(Descriptor::new(fd)),
+            Some(fd) => {
+                let descriptor = Descriptor::new(fd);
+                Sink::File { in_system: copies_in_system(&descriptor), descriptor }
+            }
             None => Sink::Memory(Mutex::default()),
         }
     }
 
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
         match self {
-            Sink::File(descriptor) => write_all(descriptor, bytes, offset),
+            Sink::File { descriptor, .. } => write_all(descriptor, bytes, offset),
             Sink::Memory(pieces) => keep(pieces, offset, copied(bytes)?),
         }
+    }
+
+    /// Whether ranges of this source are better copied together, by `gather`.
+    pub fn gathers(&self, source: &Source) -> bool {
+        matches!((self, source), (Sink::File { in_system: false, .. }, Source::File(..)))
+    }
+
+    /// Copies ranges to one place, one after the other, through memory: many small ones by few large writes.
+    pub fn gather<'s>(
+        &self,
+        ranges: impl Iterator<Item = (&'s Descriptor, u64, usize)>,
+        mut to: u64,
+        spare: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let room = spare.take(COPY_NBYTES)?;
+        let mut filled = 0;
+        for (input, mut from, mut nbytes) in ranges {
+            while nbytes > 0 {
+                if filled == room.len() {
+                    self.write(room, to)?;
+                    (to, filled) = (to + filled as u64, 0);
+                }
+                let part = nbytes.min(room.len() - filled);
+                read_exactly(input, &mut room[filled..filled + part], from)?;
+                (from, nbytes, filled) = (from + part as u64, nbytes - part, filled + part);
+            }
+        }
+        self.write(&room[..filled], to)
     }
 
     /// Copies a range of a source, inside the system where both are files.
@@ -42,7 +74,7 @@ impl Sink {
                 read_exactly(input, &mut piece, from)?;
                 keep(pieces, to, piece)
             }
-            (Source::File(input, _), Sink::File(output)) => {
+            (Source::File(input, _), Sink::File { descriptor: output, .. }) => {
                 let mut done = copy_in_system(input, output, from, nbytes, to)?;
                 while done < nbytes {
                     let part = spare.take((nbytes - done).min(COPY_NBYTES))?;
@@ -84,6 +116,27 @@ fn write_all(descriptor: &Descriptor, bytes: &[u8], offset: u64) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// Whether `copy_file_range` may do better than reading and writing. On the file systems named here it copies page by
+/// page (Linux 6.18, ext4, 15 MB: 6.5 ms, by `pread` and `pwrite` 4.7 ms); elsewhere it may share blocks or leave the
+/// work to a server.
+#[cfg(target_os = "linux")]
+fn copies_in_system(output: &Descriptor) -> bool {
+    use std::os::fd::AsRawFd;
+    const COPYING: [i64; 3] = [0xEF53, 0x0102_1994, 0x794C_7630]; // ext2 to ext4, tmpfs, overlayfs
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is the caller's, and the answer is read only where the call says that it is there.
+    #[allow(clippy::unnecessary_cast)] // other types on other platforms
+    unsafe {
+        libc::fstatfs(output.file().as_raw_fd(), found.as_mut_ptr()) != 0
+            || !COPYING.contains(&(found.assume_init().f_type as i64))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copies_in_system(_: &Descriptor) -> bool {
+    true
 }
 
 /// How much the system itself copied: all of it, or nothing where it cannot between these two files.

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 enum { NOTHING, INTERRUPT, SHORTEN, REFUSE, END, COPY_REFUSE, COPY_NOTHING, COPY_SHORTEN, COPY_THEN_REFUSE, ALLOCATE };
 enum { LARGE = 64 << 10 };
@@ -68,6 +69,17 @@ ssize_t pwrite64(int file, const void *from, size_t nbytes, off64_t offset) {
     ssize_t count = asked(nbytes);
     ssize_t (*real)(int, const void *, size_t, off64_t) = next("pwrite64");
     return count <= 0 && nbytes > 0 ? count : real(file, from, count, offset);
+}
+
+/* What file system it is stays unknown where copies are to fail: the kernel then asks the system for them. */
+int fstatfs(int file, struct statfs *found) {
+    int (*real)(int, struct statfs *) = next("fstatfs");
+    int what = atomic_load(&mode);
+    if (what == INTERRUPT || (what >= COPY_REFUSE && what <= COPY_THEN_REFUSE)) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return real(file, found);
 }
 
 ssize_t copy_file_range(int in, off64_t *from, int out, off64_t *to, size_t nbytes, unsigned flags) {

@@ -15,6 +15,7 @@ import pytest
 import terrazzo
 from terrazzo import strategy as strategies
 from terrazzo.care import check
+from terrazzo.stores.contract import Put
 from terrazzo.stores.files import Files
 from terrazzo.stores.local import LocalStore
 from terrazzo.strategy import Replace
@@ -182,3 +183,15 @@ def test_a_change_takes_its_own_bytes_alone(sharing_disk: Path) -> None:
     np.testing.assert_array_equal(array[...], values)
     assert whole > 14 << 20
     assert shared < 4 << 20
+
+
+def test_room_that_was_made_and_not_used_is_given_back(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    with store.hold("key") as hold:
+        sink = store.sink(hold)
+        sink.expect(8 << 20)
+        assert sink.nbytes == 0
+        sink.write(0, b"abc")
+        store.commit([Put(hold, sink)], "none")
+    assert store.get("key") == b"abc"
+    assert os.stat(tmp_path / "key").st_blocks * 512 <= 64 << 10

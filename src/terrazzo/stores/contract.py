@@ -122,6 +122,9 @@ class Sink(ABC):
     def write(self, position: int, buffer: Buffer) -> None:
         """Write `buffer` at `position`; pieces may come in any order and never overlap."""
 
+    def expect(self, nbytes: int) -> None:
+        """Make room for about so many bytes at once, where the place can; more or fewer may come."""
+
     def clone(self, source: Source) -> bool:
         """Start as a copy of `source` that shares its blocks; False, with nothing done, where the place cannot."""
         return False

@@ -30,6 +30,7 @@ THREADS = 16
 
 _FULLSYNC = 51  # fcntl.F_FULLFSYNC: on macOS fsync stops at the drive's cache
 _FICLONE = 0x40049409
+_KEEP_SIZE = 1
 _clock = itertools.count(time.time_ns())
 
 
@@ -63,6 +64,14 @@ class Files:
                 raise
             return False
         return True
+
+    def reserve(self, file: int, nbytes: int) -> bool:
+        """Find blocks for so many bytes now, without changing the file's length; False where that cannot be done.
+
+        ext4 otherwise finds them when the file is renamed over another, and starts to write it out there: replacing a
+        file of 15 MB took 11 ms, with its blocks reserved 3.4 ms (Linux 6.18).
+        """
+        return _fallocate is not None and _fallocate(file, _KEEP_SIZE, 0, nbytes) == 0
 
     def stamp(self, file: int) -> None:
         """Give the file a modification time that no other version of it has.
@@ -155,4 +164,17 @@ def _find_syncfs() -> Any:
     return function if version >= (5, 8) else None
 
 
+def _find_fallocate() -> Any:
+    """fallocate itself: the C library's posix_fallocate writes zeros where the file system cannot."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        function = ctypes.CDLL(None, use_errno=True).fallocate64
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    return function
+
+
 _syncfs = _find_syncfs()
+_fallocate = _find_fallocate()

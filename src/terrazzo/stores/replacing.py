@@ -148,10 +148,24 @@ class FileSink(Sink):
         self.hold = hold
         self.handle = hold.file if files.direct else None
         self._files = files
+        self._reserved = 0
 
     @property
     def nbytes(self) -> int | None:
         return None if self.hold.file is None else os.fstat(self.hold.file).st_size
+
+    def expect(self, nbytes: int) -> None:
+        if self.handle is not None and nbytes > 0 and self._files.reserve(self.handle, nbytes):
+            self._reserved = nbytes
+
+    def settle(self) -> None:
+        """Give back what was reserved and not used."""
+        file = self.hold.file
+        if self._reserved and file is not None:
+            size = os.fstat(file).st_size
+            if size < self._reserved:
+                self._files.truncate(file, size)
+            self._reserved = 0
 
     def clone(self, source: Source) -> bool:
         if self.handle is None or not isinstance(source.handle, int):
@@ -257,6 +271,9 @@ def commit(store: LocalStore, changes: Sequence[Change], durability: Durability)
     puts = [(change, hold) for change, hold in zip(changes, holds, strict=True) if isinstance(change, Put)]
     new = [hold.file for _, hold in puts if hold.file is not None]
     try:
+        for put, _ in puts:
+            assert isinstance(put.sink, FileSink)
+            put.sink.settle()
         for file in new:
             files.stamp(file)
         if sync and new:

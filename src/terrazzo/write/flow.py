@@ -135,6 +135,10 @@ def _write_window(
             places = [None if done[k] else next(every) for k in range(len(holds))]
             cloned, starts = yield from cloned_objects(layout, window, holds, places, olds, counts, strategy)
             copies = np.array([old is None for old in cloned])
+            if (
+                options.durability != "rename"
+            ):  # there the system may write the file out before its name is changed
+                yield Working(partial(_make_room, layout, window, holds, places, cloned, whole))
             rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done, copies)
             slack = slack_of(layout, strategy, counts, options)
             entries, ends = yield from encode(
@@ -145,6 +149,24 @@ def _write_window(
             )
         yield from commit(changes, fresh, dict(zip(names, holds, strict=True)), options, cache, cost)
         outcomes.add(counted)
+
+
+def _make_room(
+    layout: Layout,
+    window: Window,
+    holds: Sequence[Hold],
+    sinks: Sequence[Sink | None],
+    cloned: Sequence[Array | None],
+    whole: Array,
+) -> None:
+    """Tell every new object how long it will be about, where that is known."""
+    fixed = layout.chain.encoded_nbytes
+    touched = np.bincount(window.shard_number, minlength=len(holds)).tolist()
+    for k, (hold, sink) in enumerate(zip(holds, sinks, strict=True)):
+        kept = 0 if whole[k] or hold.source is None else hold.source.size or 0
+        if sink is not None and cloned[k] is None and (kept or fixed is not None):
+            nbytes = (layout.chain.spec.nbytes or 0) if fixed is None else fixed
+            sink.expect(kept + touched[k] * nbytes)
 
 
 def cloned_objects(
