@@ -29,6 +29,7 @@ from terrazzo.stores.contract import ALL, Open, Source
 from terrazzo.stores.extents import BLOCK, LONGEST, Extents, name_of
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
+from terrazzo.stores.open import open_store
 from terrazzo.stores.store import Store
 from terrazzo.stores.versions import is_lasting, tag_of_text, tag_text
 from terrazzo.stores.wrappers import PrefixStore
@@ -557,6 +558,20 @@ def test_below_a_prefix(far: FarStore, tmp_path: Path) -> None:
         assert seen.count == 0
         assert (terrazzo.open_array(store, mode="r")[:] == VALUES).all()
         assert seen.read <= 8
+
+
+def test_it_is_asked_for_when_a_store_is_opened(far: FarStore, tmp_path: Path) -> None:
+    options = {"cache": tmp_path / "cache", "cache_nbytes": 1 << 20, "cache_fresh": 60}
+    store, _ = open_store(far, mode="r+", **options)
+    assert isinstance(store, CachingStore) and store.extents.nbytes == 1 << 20 and store.fresh == 60
+    read, _ = open_store(far, mode="r", cache=str(tmp_path / "cache"))
+    assert read.read_only and (terrazzo.open_array(read, mode="r")[:] == VALUES).all()
+    array = terrazzo.open_array(far, mode="r", storage_options=options)
+    with far.watched() as seen:
+        assert (array[:] == VALUES).all()
+    assert seen.read <= 8
+    with pytest.raises(StoreError, match="cache='folder' says where"):
+        open_store(far, cache_nbytes=5)
 
 
 def test_it_travels(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ StoreLike = Any  # Store | str | os.PathLike[str] | MutableMapping[str, bytes] |
 Opener = Callable[[str, AccessMode, Mapping[str, Any]], tuple[Store, str]]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://").match  # one letter is a drive
+#: options of every store, and what CachingStore calls them
+_KEEPING = {"cache": "folder", "cache_nbytes": "nbytes", "cache_fresh": "fresh"}
 _ARCHIVE_MODES: dict[str, Literal["r", "w", "a", "x"]] = {"r": "r", "r+": "a", "a": "a", "w": "w", "w-": "x"}
 
 
@@ -38,12 +40,16 @@ def open_store(what: StoreLike, *, mode: AccessMode = "a", **options: Any) -> tu
     """The store that `what` names, and the path below its root, without slashes around it.
 
     what: a path, an address, a Store, a mutable mapping of keys to bytes, or None (a new MemoryStore).
-    options: go to the store's class (for a folder: follow_symlinks, durability). With mode "r" the store refuses
-    writing. Nothing is erased here, whatever the mode.
+    options: go to the store's class (for a folder: follow_symlinks, durability), save `cache`: a folder in which what
+    is read is kept, with `cache_nbytes` and `cache_fresh` as in CachingStore. With mode "r" the store refuses writing.
+    Nothing is erased here, whatever the mode.
     """
     if mode not in _ARCHIVE_MODES:
         raise StoreError(f"mode {mode!r} is unknown; there are 'r', 'r+', 'a', 'w' and 'w-'")
+    keeping = {name: options.pop(name) for name in _KEEPING if name in options}
     store, path = _open(what, mode, options)
+    if keeping:
+        store = _cached(store, keeping)
     if mode == "r" and store.writable:
         store = store.with_read_only()
     return store, path
@@ -63,6 +69,17 @@ def register_opener(scheme: str, opener: Opener, *, replace: bool = False) -> No
 def known_schemes() -> list[str]:
     """The schemes that `open_store` takes, sorted."""
     return sorted(_OPENERS)
+
+
+def _cached(store: Store, keeping: Mapping[str, Any]) -> Store:
+    from terrazzo.stores.cache import CachingStore  # what few need waits until then
+
+    if "cache" not in keeping:
+        raise StoreError(
+            f"{', '.join(map(repr, sorted(keeping)))} says how to keep; cache='folder' says where"
+        )
+    how = {_KEEPING[name]: value for name, value in keeping.items() if name != "cache"}
+    return CachingStore(store, keeping["cache"], **how)
 
 
 def _open(what: StoreLike, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:
