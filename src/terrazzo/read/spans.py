@@ -54,6 +54,8 @@ def joined(number: Array, start: Array, length: Array, cost: Cost) -> Spans:
 
     Ranges may repeat and overlap. Raises ShardError for what lies where no object reaches.
     """
+    if not len(number):
+        return Spans(number, start, length, number, start)
     sequence = np.lexsort((start, number))
     owner, first = number[sequence], start[sequence]
     _check(first, length[sequence])
@@ -76,16 +78,18 @@ def joined(number: Array, start: Array, length: Array, cost: Cost) -> Spans:
 
 def lots(number: Array, start: Array, length: Array, most: int, cost: Cost) -> Iterator[Array]:
     """The numbers of the ranges, neighbours together, in lots whose spans have `most` bytes, or one range, at most."""
-    sequence = np.lexsort((start, number))
+    sequence = np.lexsort((length, start, number))
     owner, first = number[sequence], start[sequence]
     _check(first, length[sequence])
-    fresh = _fresh(owner, first, first + length[sequence])
-    spent = np.cumsum(fresh)
+    nbytes = length[sequence]
+    again = np.zeros(len(owner), np.bool_)  # one chunk, wanted more than once
+    again[1:] = (owner[1:] == owner[:-1]) & (first[1:] == first[:-1]) & (nbytes[1:] == nbytes[:-1])
+    spent = np.cumsum(np.where(again, 0, nbytes))
     if cost.far:
         most = int(most / (1 + BEYOND_NEED))
     at = 0
     while at < len(sequence):
-        before = spent[at - 1] if at else 0
+        before = spent[at] - nbytes[at]
         stop = max(at + 1, int(np.searchsorted(spent, before + most, side="right")))
         yield sequence[at:stop]
         at = stop
@@ -110,8 +114,6 @@ def _begins(owner: Array) -> Array:
 
 def _reach(owner: Array, stop: Array) -> Array:
     """How far the ranges of an object reach, up to each of them; they are in the order of their starts."""
-    if not len(stop):
-        return stop
     # one running maximum for all objects: those of each lie past all of the one before
     place = np.cumsum(_begins(owner)) - 1
     room = int(stop.max()) + 1
@@ -121,13 +123,6 @@ def _reach(owner: Array, stop: Array) -> Array:
     bounds = [*np.flatnonzero(_begins(owner)).tolist(), len(owner)]
     parts = [np.maximum.accumulate(stop[a:b]) for a, b in pairwise(bounds)]
     return np.concatenate(parts)
-
-
-def _fresh(owner: Array, first: Array, stop: Array) -> Array:
-    """The bytes of each range that no range before it has."""
-    known = np.zeros_like(first)
-    known[1:] = np.where(_begins(owner)[1:], 0, _reach(owner, stop)[:-1])
-    return np.asarray(np.maximum(stop - np.maximum(first, known), 0))
 
 
 def _bridged(owner: Array, new: Array, gap: Array, length: Array, cost: Cost) -> Array:
