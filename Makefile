@@ -71,6 +71,7 @@ faults-long: build  ## search long for lost writes, torn reads and damage; ledge
 	$(PY) -m tests.faults.long mutations --count 100000
 	$(PY) -m tests.faults.long writers --count 16000
 	$(PY) -m tests.faults.long machine --count 300
+	$(PY) -m tests.faults.long merges --count 10000
 
 fuzz:  ## fuzz the kernel's rooms under AddressSanitizer; needs cargo-fuzz and a nightly compiler; ledger in kernel/fuzz
 	tools/fuzz --seconds 300

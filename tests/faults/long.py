@@ -139,7 +139,22 @@ def machine(count: int, seed: int) -> Iterator[dict[str, Any]]:
     yield {"seed": seed, "examples": count, "steps": 50, "violations": int(done.returncode != 0)}
 
 
-SEARCHES = {"power": power, "reads": reads, "mutations": mutations, "writers": writers, "machine": machine}
+def merges(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` appended steps are merged, cut off at every 100th operation and at the first ones of each kind."""
+    from tests.faults.merging import search
+
+    with folder() as root:
+        yield search(root, count, 100)
+
+
+SEARCHES = {
+    "power": power,
+    "reads": reads,
+    "mutations": mutations,
+    "writers": writers,
+    "machine": machine,
+    "merges": merges,
+}
 
 
 class folder:

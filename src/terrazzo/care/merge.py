@@ -61,6 +61,7 @@ def merge(
     old = array.layout
     edges, first, merged = _plan(array, axis, edge)
     if merged == edges[first:]:
+        array.store.erase_prefix(staging(array.path) + "/")  # who finished a merge may have died before this
         return array
     new = _with_edges(array, axis, [*edges[:first], *merged])
     beside = replace(new, path=staging(array.path))

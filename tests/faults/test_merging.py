@@ -1,0 +1,31 @@
+"""Appended steps that are merged, cut off at the operations of the merge: equal to numpy. At full size (10,000 steps)
+this is `python -m tests.faults.long merges`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terrazzo.metadata import Extension
+from tests.faults.merging import search
+
+
+def test_cut_off_anywhere(root: Path) -> None:
+    found = search(root, steps=220, every=60)
+    assert found["violations"] == []
+    assert found["points"] > 50
+    assert found["kinds"] > 10
+
+
+def test_the_search_sees_what_is_wrong(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that speaks of merged chunks before they are in their places is found."""
+
+    def at_once(document: Any, axis: int, first: int, grid: Any) -> Any:
+        return replace(document, chunk_grid=Extension.from_json(grid))
+
+    monkeypatch.setattr(import_module("terrazzo.care.merge"), "announced", at_once)
+    assert search(root, steps=20, every=1)["violations"]
