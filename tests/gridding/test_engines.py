@@ -19,6 +19,7 @@ import terrazzo
 from terrazzo.gridding import Config, GridConfigError, Plan, Report, ShardFailedError, make_plan, run
 from terrazzo.gridding.engines import Engine, engine_from
 from terrazzo.gridding.inputs import FunctionSource, source_from
+from terrazzo.gridding.planned import add_planned
 from terrazzo.gridding.run import dispatch
 from terrazzo.gridding.template import make_template
 from terrazzo.gridding.worker import Job
@@ -104,8 +105,9 @@ def dispatched(config: dict[str, Any], folder: Path, engine: Any, before: Any = 
     checked = Config.from_dict(config)
     source = source_from(checked)
     plan = make_plan(checked, source)
-    report = Report()
-    dispatch(Job(checked, make_template(checked, folder), before), plan, source, engine, report)
+    report, template = Report(), make_template(checked, folder)
+    add_planned(template, plan.shards, "rename")
+    dispatch(Job(checked, template, before), plan, source, engine, report)
     return report
 
 

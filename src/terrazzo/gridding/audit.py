@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terrazzo.arrays.array import Array
+from terrazzo.gridding.planned import NAME
 from terrazzo.gridding.reader import open_grid
 from terrazzo.gridding.receipts import FOLDER, checksum, read_receipt
 from terrazzo.groups.opening import open_group
@@ -39,6 +40,8 @@ def audit(store: Any, group: str | None = None, *, contents: bool = True) -> Aud
     found = Audit()
     expected: dict[str, tuple[int, int | None]] = {}
     for key in sorted(place.list_prefix(f"{prefix}{FOLDER}/")):
+        if key.endswith(f"/{NAME}"):
+            continue
         name = key.rpartition("/")[2].removesuffix(".json")
         receipt = read_receipt(place, path, int(name)) if name.isdigit() else None
         if receipt is None or str(receipt.shard) != name:

@@ -18,6 +18,7 @@ from terrazzo.gridding.configuration import Output
 from terrazzo.gridding.errors import SchemaError
 from terrazzo.gridding.fields import Field
 from terrazzo.gridding.levels import coarser_cells, coarser_grids, describe_levels, level_names
+from terrazzo.gridding.planned import add_planned
 from terrazzo.gridding.reader import GridStore, differs, open_grid
 from terrazzo.gridding.statistics import Statistic, merging_statistic
 from terrazzo.gridding.template import make_part
@@ -62,6 +63,8 @@ def build_pyramid(
     output = _output(next(iter(kept.values())), base)
     parts = [make_part(root, grid, kept, output) for grid in grids]
     shards = base.shards_of_any().tolist()
+    for part in parts:
+        add_planned(part, np.array(shards, np.int64), "rename")
     with follow(progress, len(shards), "shards") as step:
         for shard in shards:
             gridded = _stored(base, shard, known, kept)

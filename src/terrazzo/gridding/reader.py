@@ -107,7 +107,7 @@ class GridStore:
     def chunks(self, region: Region | None = None, field: str | None = None) -> Values:
         """The populated inner chunks of a field (the first) that may touch a region: their numbers in C order."""
         array = self._field(field)
-        planned = read_planned(self.group.store, self.group.path)
+        planned = read_planned(self.group.store, self.group.path, self.grid)
         shards = planned
         if region is not None:
             touched = covering(self.grid, region)

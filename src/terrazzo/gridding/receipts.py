@@ -13,9 +13,17 @@ from typing import Any
 
 from terrazzo.errors import StoreError
 from terrazzo.options import Durability
-from terrazzo.stores.store import Put, Store
+from terrazzo.stores.store import Hold, Put, Store
 
-__all__ = ["Receipt", "current", "describe_objects", "read_receipt", "receipt_key", "write_receipt"]
+__all__ = [
+    "Receipt",
+    "current",
+    "describe_objects",
+    "put_object",
+    "read_receipt",
+    "receipt_key",
+    "write_receipt",
+]
 
 #: below the group; no name of a node begins with two underscores, so that this is never one
 FOLDER = "__receipts"
@@ -54,12 +62,17 @@ def write_receipt(store: Store, group: str, receipt: Receipt, durability: Durabi
         indent=1,
     )
     with store.hold(receipt_key(group, receipt.shard)) as hold:
-        sink = store.sink(hold)
-        try:
-            sink.write(0, text.encode())
-            store.commit([Put(hold, sink)], durability)
-        finally:
-            sink.discard()
+        put_object(store, hold, text.encode(), durability)
+
+
+def put_object(store: Store, hold: Hold, text: bytes, durability: Durability) -> None:
+    """Replace a small object that is held."""
+    sink = store.sink(hold)
+    try:
+        sink.write(0, text)
+        store.commit([Put(hold, sink)], durability)
+    finally:
+        sink.discard()
 
 
 def read_receipt(store: Store, group: str, shard: int) -> Receipt | None:

@@ -23,6 +23,7 @@ from terrazzo.gridding.errors import ShardFailedError
 from terrazzo.gridding.inputs import Source, source_from
 from terrazzo.gridding.levels import coarser_grids
 from terrazzo.gridding.plan import Plan, Task, plan_of
+from terrazzo.gridding.planned import add_planned
 from terrazzo.gridding.receipts import Receipt
 from terrazzo.gridding.template import Template, make_template
 from terrazzo.gridding.worker import Job, make_shard
@@ -124,6 +125,7 @@ def run(
         source.prepare(checked.grid)
     template = make_template(checked, store, overwrite)
     report = Report(outside=plan.outside, filtered=plan.filtered)
+    add_planned(template, plan.shards, checked.execution.durability)
     job = Job(_slim(checked), template)
     dispatch(job, plan, source, engine, report, progress)
     report.seconds = time.monotonic() - began
