@@ -179,6 +179,8 @@ class ObstoreClient(Client):
         try:
             result = await library().put_async(self._store(), path, body, **named)
         except BaseException as error:
+            if _is_untagged(error):
+                return None
             raise _caught(error, write=True) from None
         return _stored(result, memoryview(body).nbytes)
 
@@ -190,6 +192,8 @@ class ObstoreClient(Client):
                 self._store(steady=True), path, body, use_multipart=True, chunk_size=part, max_concurrency=4
             )
         except BaseException as error:
+            if _is_untagged(error):
+                return None
             raise _caught(error, write=True) from None
         return _stored(result, nbytes)
 
@@ -288,6 +292,11 @@ def _version(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> Version:
 def _stored(result: Mapping[str, Any], nbytes: int) -> Version | None:
     etag = result["e_tag"]
     return version_of(etag, result["version"], None, nbytes) if etag else None
+
+
+def _is_untagged(error: BaseException) -> bool:
+    """A write that happened, and whose answer had no ETag, which obstore takes for an error."""
+    return "ETag Header missing" in str(error)[:2000]
 
 
 def _caught(error: BaseException, *, write: bool = False) -> BaseException:

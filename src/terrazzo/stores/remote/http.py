@@ -151,7 +151,7 @@ class _Request:
                     allow_redirects=False,
                     proxy=_proxy(self._address),
                 )
-            except (aiohttp.ClientError, OSError, ValueError) as error:
+            except Exception as error:
                 raise _no_answer(aiohttp, error) from None
             if response.status not in (301, 302, 303, 307, 308):
                 try:
@@ -293,7 +293,7 @@ def _no_answer(aiohttp: Any, error: BaseException) -> Failure:
         return Failure("final", "the server's answer is no HTTP")
     if isinstance(error, aiohttp.ClientError | OSError):
         return Failure("again", "the connection failed, or ended before the answer")
-    return Failure("final", "the request could not be made")
+    return Failure("final", f"the request could not be made ({type(error).__name__})")
 
 
 def _headers(config: Mapping[str, Any]) -> dict[str, str]:

@@ -121,10 +121,13 @@ class Patience:
         self,
         request: Callable[[int], Awaitable[T]],
         nbytes: int = 0,
-        random: Callable[[], float] = random.random,
+        tries: int | None = None,
     ) -> T:
-        """The answer to `request(number of the try)`; Failure once it is final, or patience is over."""
+        """The answer to `request(number of the try)`; Failure once it is final, or patience is over.
+
+        nbytes: of the body that is sent. tries: fewer than the policy has."""
         policy = self.policy
+        most = policy.tries if tries is None else tries
         extra = nbytes / policy.slowest
         end = time.monotonic() + policy.deadline + extra
         applied = False
@@ -152,13 +155,13 @@ class Patience:
                 return answer
             applied = applied or failure.applied
             attempt += 1
-            pause = policy.first_pause * 2 ** min(attempt - 1, 20) * random()
+            pause = policy.first_pause * 2 ** min(attempt - 1, 20) * random.random()
             pause = max(min(pause, policy.longest_pause), min(failure.pause, policy.deadline))
             spent = f"; tried {attempt} times" if attempt > 1 else ""
             if failure.kind != "again":
                 failure.applied = applied
                 raise failure
-            if attempt >= policy.tries:
+            if attempt >= most:
                 raise Failure("final", failure.text + spent, applied=applied)
             if time.monotonic() + pause >= end:
                 raise Failure("final", f"{failure.text}{spent}; the deadline is over", applied=applied)

@@ -356,7 +356,9 @@ class RemoteStore(Store):
     async def _list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
         below = self._prefix + prefix
         try:
-            found = await self._reading.ask(prefix, "listing", lambda _: self._client.list_dir(below))
+            found = await self._reading.ask(
+                prefix, "listing", lambda _: self._client.list_dir(below), tries=1
+            )
         except Failure as failure:
             raise self._reading.told(failure, prefix, "listing") from None
         if found is None:
