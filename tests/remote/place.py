@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import itertools
 import re
+import ssl
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -40,8 +41,9 @@ class Place(WireServer):
         ranges: bool = True,
         tags: str = "strong",
         twist: Twist | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(tls)
         self.objects: dict[str, bytes] = {}
         self.latency, self.conditions, self.ranges, self.tags, self.twist = (
             latency,

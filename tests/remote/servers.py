@@ -134,7 +134,12 @@ SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Server]]] = {
 
 
 def missing(name: str) -> str:
-    """Why a server cannot be started here; empty where it can."""
+    """Why a server cannot be started here; empty where it can.
+
+    TERRAZZO_TEST_SERVERS names those that tests may start, "moto" where it is not set.
+    """
+    if name not in os.environ.get("TERRAZZO_TEST_SERVERS", "moto").split(","):
+        return f"{name} is one of those that `make servers` starts"
     if name == "moto":
         absent = [
             module for module in ("moto", "flask", "flask_cors") if importlib.util.find_spec(module) is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from abc import ABC, abstractmethod
@@ -110,14 +111,15 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str], untold: i
 class WireServer(ABC):
     """A server on a free port of loopback for the length of a block, in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.port = 0
+        self.tls = tls
         self.failures: list[BaseException] = []
         self._conversations: set[asyncio.Task[None]] = set()
 
     @property
     def origin(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
+        return f"http{'s' if self.tls else ''}://{LOOPBACK}:{self.port}"
 
     @abstractmethod
     async def serve(self, request: Request, writer: asyncio.StreamWriter) -> bool:
@@ -163,7 +165,7 @@ class WireServer(ABC):
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         server = await asyncio.start_server(
-            self._converse, LOOPBACK, self.port, limit=LONGEST_HEAD, backlog=512
+            self._converse, LOOPBACK, self.port, limit=LONGEST_HEAD, backlog=512, ssl=self.tls
         )
         self.port = server.sockets[0].getsockname()[1]
         ready.set()

@@ -1,0 +1,176 @@
+"""Many clients of one shard through a network that fails, and creators of one array; small here, long in long.py."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import terrazzo
+from terrazzo.errors import ContainsNodeError, TerrazzoError, UnsupportedError
+from terrazzo.stores.open import open_store
+from tests.remote import servers
+from tests.remote.endurance import endurance
+from tests.remote.place import Place
+from tests.remote.proxy import FAULTS, FaultProxy
+from tests.remote.soak import FIVE_PERCENT, soak
+
+pytest.importorskip("obstore")
+
+
+@pytest.fixture(scope="module", params=servers.SERVERS)
+def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
+    if absent := servers.missing(request.param):
+        pytest.skip(absent)
+    with servers.start(request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def honest(server: servers.Server) -> servers.Server:
+    if not server.conditions:
+        pytest.skip(f"{server.name} ignores conditions")
+    return server
+
+
+def test_clients_of_one_shard_lose_nothing(honest: servers.Server) -> None:
+    told = soak(honest, clients=4, turns=6, readers=1, faults=FIVE_PERCENT, seed=1, path="soak")
+    assert told["violations"] == 0, told
+    assert told["reads"] > 0
+    assert sum(told["requests"].values()) > told["requests"]["passed"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_write_happens_once_whatever_becomes_of_its_answer(honest: servers.Server, fault: str) -> None:
+    """Every other request fails in this way: a counter that one client adds to, and inner chunks, are exact."""
+    path = f"once-{fault.replace(' ', '-')}"
+    with FaultProxy(honest.port, {fault: 0.5}, seed=3, drip=0.01) as proxy:
+        address, options = honest.address(path), {**honest.options(proxy.port), "tries": 40}
+        store, below = open_store(address, **options)
+        key = f"{below}/counter".lstrip("/")
+        store.set_if(key, b"0", None)
+        for n in range(8):
+            store.set_if(key, b"%d" % (n + 1), store.tag(key))
+        assert store.get(key) == b"8"
+        array = terrazzo.create_array(
+            address + "/array",
+            shape=(4, 8),
+            chunks=(1, 8),
+            shards=(4, 8),
+            dtype="i4",
+            storage_options=options,
+        )
+        for n in range(4):
+            array[n] = n + 1
+            array[n] = array[n] + 1
+        assert proxy.done[fault] > 5
+    found = terrazzo.open_array(address + "/array", mode="r", storage_options=honest.options())[...]
+    np.testing.assert_array_equal(found, np.repeat([[2], [3], [4], [5]], 8, axis=1))
+
+
+def raced(works: list[Callable[[], Any]]) -> list[Any]:
+    """What each of them comes to, begun at one moment."""
+    gate, told = threading.Barrier(len(works)), [None] * len(works)
+
+    def guarded(n: int) -> None:
+        gate.wait()
+        try:
+            told[n] = works[n]()
+        except Exception as error:
+            told[n] = error  # type: ignore[call-overload]
+
+    threads = [threading.Thread(target=guarded, args=(n,)) for n in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def creators(address: str, options: dict[str, Any], rounds: int) -> None:
+    for turn in range(rounds):
+
+        def make(length: int, name: str = f"{address}/{turn}") -> Any:
+            return terrazzo.create_array(name, shape=(length,), dtype="i4", storage_options=options)
+
+        told = raced([lambda: make(1), lambda: make(2), lambda: make(3)])
+        winners = [one for one in told if isinstance(one, terrazzo.Array)]
+        losers = [one for one in told if isinstance(one, ContainsNodeError)]
+        assert (len(winners), len(losers)) == (1, 2), told
+        found = terrazzo.open_array(f"{address}/{turn}", mode="r", storage_options=options)
+        assert found.shape == winners[0].shape
+
+
+def test_of_several_creators_one_wins_and_the_others_are_told(honest: servers.Server) -> None:
+    creators(honest.address("creators"), honest.options(), 5)
+
+
+def test_of_several_creators_one_wins_where_all_saw_nothing() -> None:
+    """Answers take so long that each creator has looked before any of them wrote."""
+    with Place(latency=0.03) as place:
+        creators(
+            "s3://b/creators", {"endpoint": place.origin, "access_key_id": "a", "secret_access_key": "b"}, 5
+        )
+
+
+def test_of_several_creators_one_wins_though_answers_are_lost(honest: servers.Server) -> None:
+    """Who created it, and did not hear of it, has created it."""
+    with FaultProxy(honest.port, {"lost": 0.3, "late 500": 0.2}, seed=5) as proxy:
+        creators(honest.address("unheard"), {**honest.options(proxy.port), "tries": 40}, 5)
+
+
+def test_a_server_that_ignores_conditions_is_refused(server: servers.Server) -> None:
+    if server.conditions:
+        pytest.skip(f"{server.name} keeps conditions")
+    address, options = server.address("refused"), server.options()
+    with pytest.raises(UnsupportedError, match="single_writer"):
+        terrazzo.create_array(address, shape=(4,), dtype="i4", storage_options=options)
+    array = terrazzo.create_array(
+        address, shape=(4, 4), chunks=(1, 4), shards=(4, 4), dtype="i4",
+        storage_options={**options, "single_writer": True},
+    )  # fmt: skip
+    array[1] = 5
+    for mode in ("r", "r+"):
+        again = terrazzo.open_array(address, mode=mode, storage_options=options)
+        assert again[1].tolist() == [5] * 4
+    with pytest.raises(UnsupportedError, match="single_writer"):
+        again[2] = 6
+    with pytest.raises(TerrazzoError):
+        open_store(address, **options)[0].set_if("refused/k", b"1", None)
+
+
+def test_values_are_what_was_written(server: servers.Server) -> None:
+    """Whole and partial writes, reads of blocks, listings: every kind of request once, on every server."""
+    address, options = (
+        server.address("values/array"),
+        {**server.options(), "single_writer": not server.conditions},
+    )
+    value = np.random.default_rng(0).integers(0, 1 << 40, (100, 90))
+    array = terrazzo.create_array(
+        address, shape=value.shape, chunks=(10, 9), shards=(50, 45), dtype="i8", storage_options=options
+    )
+    array[...] = value
+    array[13:57, 20:80] = value[13:57, 20:80] = -value[13:57, 20:80]
+    array[50:, 45:] = value[50:, 45:] = 0
+    found = terrazzo.open_array(address, mode="r", storage_options=server.options())
+    np.testing.assert_array_equal(found[...], value)
+    np.testing.assert_array_equal(found[7:60, 33], value[7:60, 33])
+    np.testing.assert_array_equal(found.oindex[[3, 99], [0, 50, 89]], value[np.ix_([3, 99], [0, 50, 89])])
+    group = terrazzo.open_group(server.address("values"), mode="a", storage_options=options)
+    assert list(group.array_keys()) == ["array"]
+
+
+@pytest.mark.parametrize("protocol", ["s3", "http"])
+def test_small_reads_leave_nothing_behind(protocol: str) -> None:
+    """500 of them, 16 at a time, 5 ms each; 10,000 at 20 ms in long.py."""
+    told = endurance(500, protocol=protocol, latency=0.005)
+    first, last = told["after a tenth"], told["after all"]
+    assert told["wrong"] == 0
+    assert last["resident KiB"] < first["resident KiB"] + 8192
+    assert last["descriptors"] <= first["descriptors"] + 16
+    assert last["python threads"] == first["python threads"] <= told["started"]["python threads"] + 1
+    assert last["threads"] <= first["threads"] + 2
+    assert told["requests"] < 600
