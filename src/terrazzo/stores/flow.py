@@ -17,6 +17,7 @@ from terrazzo.errors import HeldError, StoreError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.holds import release_all
+from terrazzo.stores.interrupt import Interrupt
 from terrazzo.stores.store import Store
 
 __all__ = [
@@ -243,7 +244,8 @@ def run(flow: Flow[T], store: Store) -> T:
 async def run_async(flow: Flow[T], store: Store) -> T:
     """Drive a flow to its end without blocking the event loop; requests are performed in threads, one at a time.
 
-    Cancelled, it lets the request in progress end, so that nothing is written after it returned.
+    Cancelled, it lets the request in progress end, so that nothing is written after it returned. Reads over a network
+    are ended at once.
     """
     try:
         request = next(flow)
@@ -287,10 +289,13 @@ async def _patiently(request: Holding | Claiming, store: Store) -> Any:
 async def _in_thread(request: Request, function: Callable[..., Any], *arguments: Any) -> Any:
     import asyncio
 
-    work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    interrupt = Interrupt()
+    work = asyncio.ensure_future(asyncio.to_thread(interrupt.around, function, *arguments))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
+        if isinstance(request, Opening | Fetching | Listing):
+            interrupt.end()
         while not work.done():
             try:
                 await asyncio.wait([work])

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, TypeVar
 
 __all__ = ["Interrupt", "interruptible"]
+
+T = TypeVar("T")
 
 
 class Interrupt:
@@ -28,6 +31,14 @@ class Interrupt:
             ends = list(self._ends)
         for end in ends:
             end()
+
+    def around(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What `function` returns; the waits inside it can be ended."""
+        before = current.set(self)
+        try:
+            return function(*arguments)
+        finally:
+            current.reset(before)
 
     def enter(self, end: Callable[[], object]) -> None:
         with self._guard:

@@ -250,19 +250,24 @@ def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
 
 
 def recipes(settings: Settings) -> tuple[Recipe, Recipe]:
-    """How obstore's store object is made: without retries of its own, and (for uploads in parts and listings, whose
-    many requests it makes by itself) with a few."""
+    """How obstore's store object is made: without retries of its own, and (for uploads in parts, listings and
+    deletions of many, whose requests it makes by itself) with a few."""
     address, config = settings.address, dict(settings.config)
     named: dict[str, Any] = {"config": config}
     provider = config.pop("credential_provider", None)
     if provider is not None:
         named["credential_provider"] = provider
+    single = {"disable_bulk_delete": True} if address.kind == "S3Store" else {}
     plain = {"max_retries": 0, "retry_timeout": timedelta(seconds=settings.policy.deadline)}
     steady = {"max_retries": 5, "retry_timeout": timedelta(seconds=settings.policy.deadline)}
     # our own deadlines end a request, its body included; obstore's would end large uploads
     client = {"timeout": timedelta(days=1), **settings.client_options}
     return (
-        Recipe(address.kind, (address.place,), {**named, "client_options": client, "retry_config": plain}),
+        Recipe(
+            address.kind,
+            (address.place,),
+            {**named, "config": {**config, **single}, "client_options": client, "retry_config": plain},
+        ),
         Recipe(address.kind, (address.place,), {**named, "client_options": client, "retry_config": steady}),
     )
 
