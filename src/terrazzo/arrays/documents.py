@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from terrazzo.arrays.remembered import node_from
 from terrazzo.dialects import dialect_of
 from terrazzo.errors import ConflictError, LimitError, NodeNotFoundError
-from terrazzo.metadata import ArrayMetadata, GroupMetadata, parse_node
+from terrazzo.metadata import ArrayMetadata, GroupMetadata
 from terrazzo.options import Options
 from terrazzo.stores.store import Erase, Hold, Open, Put, Store
 
@@ -46,7 +47,7 @@ def read_document(store: Store, path: str, options: Options) -> Node | None:
 
 def node_from_content(store: Store, path: str, content: bytes, options: Options) -> Node:
     """The node that a document describes, with the dialect that its store keeps it in."""
-    node = parse_node(content, document_key(path), options)
+    node = node_from(content, document_key(path), options)
     view = dialect_of(store)
     return node if view is None else replace(node, dialect=view.dialect)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from terrazzo.arrays.remembered import layout_from
 from terrazzo.codecs.early import PLAIN_INDEX, completed, lacks_index_codecs
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
@@ -26,7 +27,7 @@ def layout_of(store: Store, path: str, metadata: ArrayMetadata, options: Options
     An index of 16 bytes an entry and a valid CRC-32C behind it is that of May 2023, any other one that of March. Where
     nothing is stored yet, indexes get their checksum.
     """
-    layout = Layout.build(metadata, path, options)
+    layout = layout_from(metadata, path, options)
     if layout.sharding is None or not lacks_index_codecs(metadata.codecs):
         return layout
     count = layout.sharding.chunks_per_shard(layout.grid.distinct_shapes()[0])

@@ -52,6 +52,11 @@ def register_family(prefix: str, make: Make, names: Callable[[], tuple[str, ...]
     _families[prefix] = make, names
 
 
+def registered() -> tuple[object, ...]:
+    """All that names mean now: for those who remember what a name meant."""
+    return (*_codecs.values(), *_aliases.items(), *_families.values())
+
+
 def known_codecs() -> tuple[str, ...]:
     """Every name that documents may use, in alphabetical order."""
     family = (name for _, names in _families.values() for name in names())

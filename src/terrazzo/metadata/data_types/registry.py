@@ -50,6 +50,11 @@ def register_data_type(cls: Kind) -> Kind:
     return cls
 
 
+def registered() -> tuple[object, ...]:
+    """All classes that there are now: for those who remember what a name meant."""
+    return tuple(_classes)
+
+
 def data_type_from_json(value: object, path: str = "data_type", *, strict: bool = True) -> DataType:
     """The data type that a document's `data_type` member spells; raises DataTypeValidationError with the path."""
     if isinstance(value, DataType):
