@@ -136,9 +136,9 @@ SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Server]]] = {
 def missing(name: str) -> str:
     """Why a server cannot be started here; empty where it can.
 
-    TERRAZZO_TEST_SERVERS names those that tests may start, "moto" where it is not set.
+    SERVERS_TO_TEST names those that tests may start, "moto" where it is not set.
     """
-    if name not in os.environ.get("TERRAZZO_TEST_SERVERS", "moto").split(","):
+    if name not in os.environ.get("SERVERS_TO_TEST", "moto").split(","):
         return f"{name} is one of those that `make servers` starts"
     if name == "moto":
         absent = [
