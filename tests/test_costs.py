@@ -18,7 +18,7 @@ import terrazzo
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.store import Store
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 
 SHAPE = (64, 64, 64)
 #: calls that a selection may cost more when it is cut into 4,096 inner chunks instead of 64

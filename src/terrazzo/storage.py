@@ -18,7 +18,8 @@ from terrazzo.stores.mapping import MappingStore
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.open import open_store, register_opener
 from terrazzo.stores.store import Store
-from terrazzo.stores.wrappers import CountingStore, LoggingStore, PrefixStore, ReadOnlyStore, WrapperStore
+from terrazzo.stores.watching import CountingStore, LoggingStore, Traffic, traffic
+from terrazzo.stores.wrappers import PrefixStore, ReadOnlyStore, WrapperStore
 
 if TYPE_CHECKING:
     from terrazzo.stores.zip import ZipStore
@@ -34,10 +35,12 @@ __all__ = [
     "Store",
     "StoreLike",
     "StorePath",
+    "Traffic",
     "WrapperStore",
     "ZipStore",
     "open_store",
     "register_opener",
+    "traffic",
 ]
 
 

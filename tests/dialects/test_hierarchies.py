@@ -14,7 +14,7 @@ import terrazzo
 from terrazzo.care import check
 from terrazzo.errors import ContainsArrayError, ContainsNodeError, MetadataError, NodeNotFoundError
 from terrazzo.storage import MemoryStore
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 
 VALUES = np.arange(63.0).reshape(9, 7)
 FORMS: list[dict[str, Any]] = [{"zarr_format": 2}, {"dialect": "P"}, {"dialect": "D"}]

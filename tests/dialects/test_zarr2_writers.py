@@ -15,7 +15,7 @@ import terrazzo
 from terrazzo.care import migrate
 from terrazzo.errors import CodecError, MetadataError, UnknownCodecError, UnsupportedError
 from terrazzo.stores.memory import MemoryStore
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "fixtures" / "zarr2.zip"
 TRUSTED = {"allow_pickle": True}

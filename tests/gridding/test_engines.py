@@ -24,7 +24,7 @@ from terrazzo.gridding.run import dispatch
 from terrazzo.gridding.template import make_template
 from terrazzo.gridding.worker import Job
 from terrazzo.stores.local import LocalStore
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 from tests.gridding.cases import ATL06, HEIGHTS, DieAlways, DieOnce, configuration, healpix, objects, segments
 
 pytest.importorskip("healpix_geo")
@@ -284,6 +284,19 @@ def test_a_plan_of_a_hundred_thousand_shards_takes_no_more_memory(tmp_path: Path
         tracemalloc.stop()
     assert engine.tasks == report.shards == n
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("engine", ["processes", "dask"])
+def test_what_cannot_be_sent_is_said_before_a_task_is(engine: str, tmp_path: Path) -> None:
+    config = configuration(healpix(2, 4, 6), {"v": {"function": lambda values: values.max(), "source": "v"}})
+    if engine == "dask":  # which sends functions by their code
+        pytest.importorskip("distributed")
+        config["execution"]["workers"] = 1
+        assert run(config, points_of(7), store=tmp_path, engine=engine).written == 1
+        return
+    with pytest.raises(GridConfigError, match="engine processes sends work to other processes.*lambda"):
+        run(config, points_of(7), store=tmp_path, engine=engine)
+    assert not [key for key in objects(tmp_path) if "/c/" in key]
 
 
 def test_engines_have_names() -> None:

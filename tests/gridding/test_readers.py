@@ -19,7 +19,7 @@ from terrazzo.gridding.configuration import grid_from
 from terrazzo.gridding.healpix import deinterleave
 from terrazzo.gridding.regions import Box, Polygon
 from terrazzo.stores.store import Open, Source, Store
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 from tests.gridding.cases import (
     ATL06,
     GREENLAND,

@@ -12,7 +12,7 @@ import terrazzo
 from terrazzo.index import IndexCache, ShardIndex
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 
 MODEL = np.arange(32 * 32, dtype="i4").reshape(32, 32)
 INDEX_NBYTES = 16 * 16 + 4

@@ -18,7 +18,7 @@ from terrazzo.errors import CodecError
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.store import Store
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 from tests.codecs.partial_codec import Rows, RowsCodec
 
 SHAPE = (45, 30, 7)

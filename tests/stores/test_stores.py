@@ -14,7 +14,8 @@ from terrazzo.stores.local import LocalStore
 from terrazzo.stores.mapping import MappingStore
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.store import Store
-from terrazzo.stores.wrappers import CountingStore, LoggingStore, PrefixStore, WrapperStore
+from terrazzo.stores.watching import CountingStore, LoggingStore
+from terrazzo.stores.wrappers import PrefixStore, WrapperStore
 from terrazzo.stores.zip import ZipStore
 
 

@@ -16,7 +16,8 @@ from terrazzo.stores.contract import ALL, Open, Patch, Put
 from terrazzo.stores.mapping import MappingStore
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.store import Store
-from terrazzo.stores.wrappers import CountingStore, LoggingStore, PrefixStore, ReadOnlyStore
+from terrazzo.stores.watching import CountingStore, LoggingStore, Traffic, traffic
+from terrazzo.stores.wrappers import PrefixStore, ReadOnlyStore
 
 
 def test_counts() -> None:
@@ -285,3 +286,64 @@ def test_ranges_of_a_partial_store_are_pinned_by_what_was_read_first() -> None:
     store.set("a", b"abcdefghijINDEX")
     with pytest.raises(StoreError, match="another version"):
         store.fetch([(source, [(0, 2)])])
+
+
+# -- traffic ----------------------------------------------------------------------------------------------------------
+
+
+def test_traffic_of_a_block_is_counted_whatever_the_store() -> None:
+    values = np.arange(4096, dtype="int32").reshape(64, 64)
+    one = terrazzo.create_array(MemoryStore(), data=values, chunks=(8, 8), shards=(32, 32))
+    two = terrazzo.create_array(MemoryStore(), data=values, chunks=(32, 32))
+    with traffic() as seen:
+        one[...]
+        with traffic() as inner:
+            two[:8, :8]
+        two[:8, :8] = 1
+    assert inner.counts.requests == {"open": 1}
+    assert seen.counts.requests == {"open": 5, "hold": 1, "commit": 1}
+    assert (seen.requests, seen.round_trips) == (7, 4)
+    assert seen.read_nbytes > inner.read_nbytes > 0 < seen.written_nbytes
+    before = seen.requests
+    one[...]
+    assert seen.requests == before
+    assert repr(seen).startswith(f"Traffic(requests={before}, ")
+
+
+def test_looks_that_are_left_out_are_no_requests() -> None:
+    from tests.stores.far import FarStore
+
+    far = FarStore()
+    array = terrazzo.create_array(far, shape=(64, 64), chunks=(8, 8), shards=(64, 64), dtype="int64")
+    for work in (
+        lambda: array.__setitem__(..., 1),
+        lambda: array[:8, :8],
+        lambda: array.__setitem__((3, 3), 2),
+    ):
+        with far.watched() as really, traffic() as seen:
+            work()
+        assert (seen.requests, seen.round_trips) == (really.count, really.round_trips)
+        assert (seen.read_nbytes, seen.written_nbytes) == (really.read, really.written)
+
+
+def test_traffic_of_other_threads_is_not_counted_and_of_tasks_is() -> None:
+    import asyncio
+    import threading
+
+    array = terrazzo.create_array(MemoryStore(), data=np.arange(16), chunks=(4,))
+    with traffic() as seen:
+        thread = threading.Thread(target=lambda: array[...])
+        thread.start()
+        thread.join()
+        assert seen.requests == 0
+        asyncio.run(terrazzo.AsyncArray(array).getitem(slice(0, 8)))
+    assert seen.counts.requests == {"open": 2}
+
+
+def test_one_traffic_of_several_stores() -> None:
+    seen = Traffic()
+    for store in (CountingStore(MemoryStore(), seen), CountingStore(MemoryStore(), seen)):
+        store.set("a", b"123")
+    assert (seen.requests, seen.written_nbytes) == (2, 6)
+    seen.reset()
+    assert seen.requests == seen.written_nbytes == 0

@@ -14,7 +14,7 @@ from terrazzo.chunk_keys import ChunkKeys, DefaultKeys, V2Keys
 from terrazzo.dialects.draft import DraftKeys
 from terrazzo.errors import MetadataError, ShardError
 from terrazzo.storage import MemoryStore
-from terrazzo.stores.wrappers import CountingStore
+from terrazzo.stores.watching import CountingStore
 from terrazzo.transformers import Sharding, ShardingStore
 
 KEYS = [DraftKeys("/"), DraftKeys("."), DefaultKeys("/"), V2Keys(".")]

@@ -10,6 +10,7 @@ A request is a small frozen value with `perform(store)`. An exception of the sto
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -33,11 +34,15 @@ __all__ = [
     "Request",
     "Sinking",
     "Working",
+    "around",
     "run",
     "run_async",
 ]
 
 T = TypeVar("T")
+
+#: what is put around the store of every flow that is run here (watching.py)
+around: ContextVar[Callable[[Store], Store] | None] = ContextVar("around", default=None)
 
 
 class Request(Protocol):
@@ -225,6 +230,9 @@ class Working(NamedTuple):
 
 def run(flow: Flow[T], store: Store) -> T:
     """Drive a flow to its end in this thread."""
+    watched = around.get()
+    if watched is not None:
+        store = watched(store)
     try:
         request = next(flow)
         while True:
@@ -247,6 +255,9 @@ async def run_async(flow: Flow[T], store: Store) -> T:
     Cancelled, it lets the request in progress end, so that nothing is written after it returned. Reads over a network
     are ended at once.
     """
+    watched = around.get()
+    if watched is not None:
+        store = watched(store)
     try:
         request = next(flow)
         while True:

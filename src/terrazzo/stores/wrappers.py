@@ -1,30 +1,22 @@
-"""Stores over a store: read-only, counting, logging, and the view of a prefix.
+"""Stores over a store: read-only, and the view of a prefix.
 
-What it does not do: change what a request means. Sources, holds and sinks are those of the store below.
+What it does not do: change what a request means, or watch what passes (watching.py). Sources, holds and sinks are those
+of the store below.
 """
 
 from __future__ import annotations
 
 import builtins
-import threading
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from terrazzo.errors import ReadOnlyError
 from terrazzo.options import Durability
-from terrazzo.stores.contract import Buffer, Change, Cost, Hold, Open, Patch, Put, Range, Sink, Source, Tag
+from terrazzo.stores.contract import Buffer, Change, Cost, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.keys import check_key, check_prefix
 from terrazzo.stores.store import Store
 
-if TYPE_CHECKING:
-    import logging
-
-__all__ = ["CountingStore", "LoggingStore", "PrefixStore", "ReadOnlyStore", "WrapperStore"]
-
-#: logging.DEBUG; that module takes longer to import than a read takes
-DEBUG = 10
+__all__ = ["PrefixStore", "ReadOnlyStore", "WrapperStore"]
 
 T = TypeVar("T")
 Ranges = Sequence[tuple[Source, Sequence[tuple[int, int]]]]
@@ -201,82 +193,6 @@ _CHANGES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What passed a CountingStore: per verb how many objects or ranges were asked for, and how often one waited."""
-
-    requests: Counter[str]
-    round_trips: Counter[str]
-    read_nbytes: int
-    written_nbytes: int
-
-
-class CountingStore(WrapperStore):
-    """Counts what passes: a batch is one round trip, and as many requests as it has keys or ranges.
-
-    What the kernel reads through a source's descriptor does not pass and is not counted; what it writes through a
-    sink's is counted when that is committed.
-    """
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._guard = threading.Lock()
-        self.reset()
-
-    def reset(self) -> None:
-        """Start again from zero."""
-        with self._guard:
-            self._requests: Counter[str] = Counter()
-            self._round_trips: Counter[str] = Counter()
-            self._read = self._written = 0
-
-    @property
-    def counts(self) -> Counts:
-        with self._guard:
-            return Counts(Counter(self._requests), Counter(self._round_trips), self._read, self._written)
-
-    @property
-    def requests(self) -> int:
-        """Requests of all verbs."""
-        return sum(self._requests.values())
-
-    @property
-    def round_trips(self) -> int:
-        """Round trips of all verbs."""
-        return sum(self._round_trips.values())
-
-    def ask(self, verb: str, what: Any, call: Callable[[], T]) -> T:
-        n, written = _batch(verb, what)
-        answer = call()
-        if n:
-            with self._guard:
-                self._round_trips[verb] += 1
-                self._requests[verb] += n
-                self._read += _nbytes_read(verb, answer)
-                self._written += written
-        return answer
-
-
-class LoggingStore(WrapperStore):
-    """One DEBUG line per request, to the logger "terrazzo" (or another): verb, what was asked for, what came of it."""
-
-    def __init__(self, store: Store, logger: logging.Logger | None = None) -> None:
-        super().__init__(store)
-        import logging
-
-        self.logger = logger or logging.getLogger("terrazzo")
-
-    def ask(self, verb: str, what: Any, call: Callable[[], T]) -> T:
-        shown = _shown(verb, what) if self.logger.isEnabledFor(DEBUG) else ""
-        try:
-            answer = call()
-        except Exception as error:
-            self.logger.debug("%s %s: %s: %s", verb, shown, type(error).__name__, error)
-            raise
-        self.logger.debug("%s %s: %d bytes read", verb, shown, _nbytes_read(verb, answer))
-        return answer
-
-
 class PrefixStore(WrapperStore):
     """The objects below `prefix` of a store, under keys relative to it.
 
@@ -382,68 +298,3 @@ class PrefixStore(WrapperStore):
 
     def unsettled(self, key: str) -> bool:
         return self.store.unsettled(self.prefix + check_key(key))
-
-
-# -- what a request is about ------------------------------------------------------------------------------------------
-
-
-def _batch(verb: str, what: Any) -> tuple[int, int]:
-    """(requests, bytes to write) of one call."""
-    if verb in ("set", "set_if"):
-        return 1, memoryview(what[1]).nbytes
-    if verb == "set_partial_values":
-        return len(what), sum(memoryview(value).nbytes for _, _, value in what)
-    if verb == "fetch":
-        return sum(len(ranges) for _, ranges in what), 0
-    if verb == "commit":
-        return len(what), sum(_written(change) for change in what)
-    return (len(what), 0) if isinstance(what, list | tuple) else (1, 0)
-
-
-def _written(change: Change) -> int:
-    if isinstance(change, Put):
-        return change.sink.nbytes or 0
-    if isinstance(change, Patch):
-        return sum(memoryview(piece).nbytes for _, piece in (*change.appends, *change.overwrites))
-    return 0
-
-
-def _nbytes_read(verb: str, answer: Any) -> int:
-    if verb == "get":
-        return _nbytes(answer)
-    if verb == "get_partial_values":
-        return sum(map(_nbytes, answer))
-    if verb == "open":
-        return sum(_nbytes(source.first) for source in answer if source is not None)
-    if verb == "fetch":
-        return sum(_nbytes(part) for parts in answer for part in parts)
-    if verb == "hold":
-        holds = answer if isinstance(answer, list) else [answer]
-        return sum(_nbytes(hold.source.first) for hold in holds if hold.source is not None)
-    return 0
-
-
-def _nbytes(part: Buffer | None) -> int:
-    return 0 if part is None else memoryview(part).nbytes
-
-
-def _shown(verb: str, what: Any) -> str:
-    """What a request is about, short, and safe to print whatever a key contains."""
-    if verb in ("set", "set_if"):
-        return f"{what[0]!r} ({memoryview(what[1]).nbytes} bytes)"
-    if not isinstance(what, list | tuple):
-        return repr(what)
-    names = [_name(one) for one in what[:3]]
-    return ", ".join(names) + (f" and {len(what) - 3} more" if len(what) > 3 else "")
-
-
-def _name(one: Any) -> str:
-    if isinstance(one, Open):
-        return f"{one.key!r} {one.first or ''}".rstrip()
-    if isinstance(one, str):
-        return repr(one)
-    if isinstance(one, tuple) and isinstance(one[0], Source):
-        return f"{one[0].key!r} ({len(one[1])} ranges)"
-    if isinstance(one, tuple):
-        return repr(one[0])
-    return f"{type(one).__name__.lower()} {one.hold.key!r}"
