@@ -20,6 +20,7 @@ from terrazzo.stores.keys import check_prefix
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.mapping import MappingStore
 from terrazzo.stores.memory import MemoryStore
+from terrazzo.stores.pipes import Pipe, parse_pipe
 from terrazzo.stores.store import Store
 
 __all__ = ["AccessMode", "StoreLike", "known_schemes", "open_store", "register_opener"]
@@ -105,6 +106,9 @@ def _open(what: StoreLike, mode: AccessMode, options: Mapping[str, Any]) -> tupl
             f"a store is named by a path, an address, a Store, a mutable mapping, or a store of obstore, fsspec or "
             f"zarr-python, not by {type(what).__name__}"
         )
+    pipe = parse_pipe(what)
+    if pipe is not None:
+        return _open_pipe(pipe, mode, options)
     found = _SCHEME(what)
     if found is None:
         return _open_path(what, mode, options)
@@ -119,18 +123,42 @@ def _open(what: StoreLike, mode: AccessMode, options: Mapping[str, Any]) -> tupl
     return opener(what[found.end() :], mode, options)
 
 
+def _open_pipe(pipe: Pipe, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:
+    if not pipe.zipped:
+        store, path = _open(pipe.root, mode, options)
+        return store, "/".join(part for part in (path, pipe.path) if part)
+    found = _SCHEME(pipe.root)
+    if found is None or found[1].lower() == "file":
+        path = os.path.expanduser(pipe.root) if found is None else _path_of_file(pipe.root[found.end() :])
+        return _open_archive(path, mode, options), pipe.path
+    if mode != "r" and mode != "a":
+        raise UnsupportedError("an archive in a remote place is read, not written; open it with mode='r'")
+    from terrazzo.stores.remote.archive import RemoteZipStore
+
+    mine = {name: value for name, value in options.items() if name in _TAKEN["ZipStore"]}
+    address, question, query = pipe.root.partition("?")
+    folder, _, name = address.rpartition("/")
+    store, below = _open(
+        f"{folder}{question}{query}", "r", {name: options[name] for name in options if name not in mine}
+    )
+    return RemoteZipStore(store, f"{below}/{name}" if below else name, **mine), pipe.path
+
+
+def _open_archive(path: str, mode: AccessMode, options: Mapping[str, Any]) -> Store:
+    if mode == "r+" and not os.path.isfile(path):
+        raise StoreError(f"{path!r} does not exist; mode 'a' makes it")
+    from terrazzo.stores.zip import ZipStore  # zipfile takes long to import
+
+    return ZipStore(path, _ARCHIVE_MODES[mode], **_fitting(options, ZipStore, path))
+
+
 def _open_path(path: str, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:
     if not path:
         raise StoreError("an empty path names no store")
     archive, inner = _split_archive(path)
     if archive is None:
         return LocalStore(os.path.expanduser(path), **_fitting(options, LocalStore, path)), ""
-    if mode == "r+" and not os.path.isfile(archive):
-        raise StoreError(f"{archive!r} does not exist; mode 'a' makes it")
-    from terrazzo.stores.zip import ZipStore  # zipfile takes long to import
-
-    kind = _ARCHIVE_MODES[mode]
-    return ZipStore(archive, kind, **_fitting(options, ZipStore, path)), inner
+    return _open_archive(archive, mode, options), inner
 
 
 def _split_archive(path: str) -> tuple[str | None, str]:
@@ -149,13 +177,18 @@ def _split_archive(path: str) -> tuple[str | None, str]:
 
 
 def _open_file(rest: str, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:
+    return _open_path(_path_of_file(rest), mode, options)
+
+
+def _path_of_file(rest: str) -> str:
+    """The path that follows `file://`."""
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost") or not slash:
         raise StoreError(f"file://{rest} names a file on the host {host!r}; local files are file:///path")
     path = unquote("/" + path)
     if os.name == "nt" and re.match(r"/[A-Za-z]:", path):
         path = path[1:]
-    return _open_path(path, mode, options)
+    return path
 
 
 def _open_memory(rest: str, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:

@@ -63,7 +63,7 @@ class ZipStore(Store):
     ) -> None:
         if mode not in ("r", "w", "a", "x"):
             raise StoreError(f"mode {mode!r} is unknown; an archive is opened with 'r', 'w', 'a' or 'x'")
-        self.path = os.path.realpath(os.fspath(path))
+        self.path = self._named(path)
         self.mode: Mode = mode
         self.max_members = max_members
         self.max_member_nbytes = max_member_nbytes
@@ -266,8 +266,14 @@ class ZipStore(Store):
             raise
         return file
 
+    def _named(self, path: str | os.PathLike[str]) -> str:
+        return os.path.realpath(os.fspath(path))
+
+    def _archive_nbytes(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
     def _read_directory(self) -> zipfile.ZipFile | None:
-        size = os.fstat(self._file.fileno()).st_size
+        size = self._archive_nbytes()
         if self.mode != "r" and size == 0:
             return zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED, allowZip64=True)
         count, directory_nbytes = self._announced(size)

@@ -97,9 +97,7 @@ class ObstoreClient(Client):
     ) -> None:
         super().__init__(meter, concurrency)
         self._recipe = recipe
-        self._steady = (
-            steady  # the same place with obstore's own retries, for uploads in parts and for listings
-        )
+        self._steady = steady  # the same place with obstore's own retries, for what takes many requests
         self._given = given
         self._made: dict[str, Any] = {}
         self._process = os.getpid()
@@ -200,7 +198,7 @@ class ObstoreClient(Client):
     async def delete(self, paths: Sequence[str]) -> None:
         if self._bulk_delete and len(paths) > 1:
             try:
-                await library().delete_async(self._store(), list(paths))
+                await library().delete_async(self._store(steady=True), list(paths))
                 return
             except BaseException as error:
                 failure = _caught(error, write=True)

@@ -111,8 +111,11 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
         name = f"{kind}({place!r}{f', prefix={str(prefix)!r}' if prefix else ''})"
         positional, named = given.__getnewargs_ex__()
         plain, steady = recipes(ours)
+        alone = {**named, "retry_config": plain.named["retry_config"]}
+        if kind == "S3Store":
+            alone["config"] = {**named.get("config", {}), "disable_bulk_delete": True}
         client = ObstoreClient(
-            Recipe(kind, positional, {**named, "retry_config": plain.named["retry_config"]}),
+            Recipe(kind, positional, alone),
             meter,
             ours.concurrency,
             steady=Recipe(kind, positional, {**named, "retry_config": steady.named["retry_config"]}),
