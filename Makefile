@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop engines demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -55,6 +55,14 @@ engines: wheel  ## grid points with Ray and with Lithops, open them with xdggs, 
 	.venv-engines/bin/python -m pip install --quiet --requirement requirements/engines.txt
 	.venv-engines/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
 	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py tests/gridding/test_xdggs.py
+
+browser: build  ## zarrita.js in headless Chromium reads what `terrazzo serve` serves; gets Chromium and npm packages
+	tools/browser
+	$(PY) -m pytest tests/browser
+
+nginx: build  ## read from nginx: ranges, redirects, and servers that do less
+	tools/nginx
+	TEST_SERVERS=nginx $(PY) -m pytest tests/remote/test_nginx.py
 
 demo: build  ## a real volume: write shards, look at them, read them back
 	$(PY) examples/demo.py
