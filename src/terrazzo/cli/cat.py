@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from terrazzo.arrays.array import Array
-from terrazzo.cli.output import print_json
+from terrazzo.cli.output import address_shown, print_json
 from terrazzo.cli.selection import Box, parse_selection, pieces
 from terrazzo.drawing import printable
 from terrazzo.errors import NodeNotFoundError
@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(array, Group):
         inside = ", ".join(sorted(array.array_keys())[:10]) if array.store.listable else ""
         raise NodeNotFoundError(
-            f"{arguments.url!r} is a group, not an array" + (f"; its arrays are {inside}" if inside else "")
+            f"{address_shown(arguments.url)!r} is a group, not an array"
+            + (f"; its arrays are {inside}" if inside else "")
         )
     box = parse_selection(arguments.selection, array.shape)
     if arguments.json:

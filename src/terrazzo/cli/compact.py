@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care.compact import compact
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import address_shown, print_json, print_lines
 from terrazzo.drawing import nbytes_text, printable
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report.to_json())
     elif not arguments.quiet:
         print_lines(
-            f"{printable(arguments.url)}: {report.rewritten:,} of {report.shards:,} shards rewritten, "
+            f"{printable(address_shown(arguments.url))}: {report.rewritten:,} of {report.shards:,} shards rewritten, "
             f"{nbytes_text(report.before)} before, {nbytes_text(report.after)} now"
             + (f"; {len(report.foreign):,} left as they are" if report.foreign else "")
         )

@@ -7,7 +7,7 @@ import argparse
 from terrazzo.arrays.array import Array
 from terrazzo.care import copy
 from terrazzo.cli.making import add_making, making
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import address_shown, print_json, print_lines
 from terrazzo.cli.show import array_json
 from terrazzo.drawing import printable
 
@@ -27,9 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
     node.store.close()  # an archive appears when it is closed
     if arguments.json:
         url = arguments.destination
-        print_json(array_json(node, url) if isinstance(node, Array) else {"kind": "group", "url": url})
+        print_json(
+            array_json(node, url) if isinstance(node, Array) else {"kind": "group", "url": address_shown(url)}
+        )
     elif not arguments.quiet:
         kind = "array" if isinstance(node, Array) else "group"
         place = arguments.destination + (f"/{arguments.name}" if arguments.name else "")
-        print_lines(f"{printable(place)}: {kind} copied")
+        print_lines(f"{printable(address_shown(place))}: {kind} copied")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.cli.making import add_making, making
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import address_shown, print_json, print_lines
 from terrazzo.cli.show import array_json
 from terrazzo.drawing import printable
 from terrazzo.importing import FORMATS, import_array
@@ -39,5 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
     elif not arguments.quiet:
         shape = " × ".join(f"{n:,}" for n in array.shape) or "scalar"
         place = arguments.destination + (f"/{arguments.name}" if arguments.name else "")
-        print_lines(f"{printable(place)}: {shape} {array.metadata.data_type}")
+        print_lines(f"{printable(address_shown(place))}: {shape} {array.metadata.data_type}")
     return 0

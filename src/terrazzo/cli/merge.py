@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care.merge import merge
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import address_shown, print_json, print_lines
 from terrazzo.cli.show import array_json
 from terrazzo.drawing import printable
 from terrazzo.groups.opening import open_array
@@ -31,5 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(array_json(array, arguments.url))
     elif not arguments.quiet:
         after = array.shard_grid_shape[arguments.axis]
-        print_lines(f"{printable(arguments.url)}: {before:,} along axis {arguments.axis} became {after:,}")
+        print_lines(
+            f"{printable(address_shown(arguments.url))}: {before:,} along axis {arguments.axis} became {after:,}"
+        )
     return 0

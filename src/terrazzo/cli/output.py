@@ -15,7 +15,15 @@ from typing import Any
 
 from terrazzo.drawing import printable, text_table
 
-__all__ = ["parse_shape", "print_fields", "print_json", "print_lines", "short_json", "write_picture"]
+__all__ = [
+    "address_shown",
+    "parse_shape",
+    "print_fields",
+    "print_json",
+    "print_lines",
+    "short_json",
+    "write_picture",
+]
 
 
 def print_lines(text: str) -> None:
@@ -37,6 +45,15 @@ def write_picture(name: str, svg: Callable[[], str], png: Callable[[], bytes]) -
     if path.suffix not in (".svg", ".png"):
         raise ValueError(f"{path.name!r}: pictures are .svg or .png")
     path.write_bytes(png() if path.suffix == ".png" else svg().encode())
+
+
+def address_shown(text: str) -> str:
+    """A path or an address, without what may be a secret in it: user-info, a query."""
+    if "://" not in text:
+        return text
+    from terrazzo.stores.remote.address import shown  # the room of remote stores takes long to import
+
+    return shown(text)
 
 
 def short_json(value: Any, longest: int = 200) -> str:

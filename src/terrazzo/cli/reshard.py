@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care.reshard import reshard
-from terrazzo.cli.output import parse_shape, print_json, print_lines
+from terrazzo.cli.output import address_shown, parse_shape, print_json, print_lines
 from terrazzo.cli.show import array_json
 from terrazzo.drawing import printable
 
@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(array_json(array, arguments.destination))
     elif not arguments.quiet:
         shape = "no shards" if array.shards is None else "shards of " + " × ".join(map(str, array.shards))
-        print_lines(f"{printable(arguments.destination)}: {shape}, no chunk was decoded")
+        print_lines(f"{printable(address_shown(arguments.destination))}: {shape}, no chunk was decoded")
     return 0

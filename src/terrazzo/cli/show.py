@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from terrazzo.arrays.array import Array
-from terrazzo.cli.output import print_fields, print_json, short_json
+from terrazzo.cli.output import address_shown, print_fields, print_json, short_json
 from terrazzo.drawing import nbytes_text
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open as open_node
@@ -45,7 +45,7 @@ def array_json(array: Array, url: str | None = None) -> dict[str, Any]:
     sizes = list(map(list, array.write_chunk_sizes)) if not regular else None
     return {
         "kind": "array",
-        **({} if url is None else {"url": url}),
+        **({} if url is None else {"url": address_shown(url)}),
         "zarr_format": document.get("zarr_format"),
         "shape": list(array.shape),
         "data_type": document.get("data_type"),
@@ -75,7 +75,7 @@ def _group_json(group: Group, url: str) -> dict[str, Any]:
     listable = group.store.listable or group.metadata.consolidated is not None
     return {
         "kind": "group",
-        "url": url,
+        "url": address_shown(url),
         "zarr_format": group.metadata.zarr_format,
         "arrays": sorted(group.array_keys()) if listable else None,
         "groups": sorted(group.group_keys()) if listable else None,
