@@ -15,6 +15,7 @@ from terrazzo.care.repair import Lost, RepairReport, repair
 from terrazzo.care.report import KINDS, Problem, Report
 from terrazzo.care.reshard import reshard
 from terrazzo.care.shard_map import ShardMap, shard_map
+from terrazzo.care.stating import state_shards
 
 __all__ = [
     "KINDS",
@@ -35,4 +36,5 @@ __all__ = [
     "repair",
     "reshard",
     "shard_map",
+    "state_shards",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care.repair import repair
+from terrazzo.care.stating import state_shards
 from terrazzo.cli.output import print_json, print_lines
 from terrazzo.drawing import printable
 
@@ -24,9 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--manifest", metavar="FILE", help="an inventory that was saved earlier")
     parser.add_argument("--unplaced", metavar="FOLDER", help="where chunks without a place are saved")
+    parser.add_argument(
+        "--chunks-per-shard",
+        metavar="N,N",
+        help="of an array of the 2022 draft whose document lost it: look whether that is right, and state it again",
+    )
+    parser.add_argument(
+        "--path", metavar="PATH", help="with --chunks-per-shard: the array in the hierarchy at URL"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.chunks_per_shard is not None:
+        counts = tuple(int(one) for one in arguments.chunks_per_shard.split(","))
+        array = state_shards(arguments.url, counts, path=arguments.path)
+        if arguments.json:
+            print_json({"ok": True, "place": str(array.store_path), "shards": list(array.shards or ())})
+        else:
+            print_lines(f"{printable(array.name)}: shards of shape {array.shards} are stated again")
+        return 0
     report = repair(
         arguments.url,
         arguments.to,
