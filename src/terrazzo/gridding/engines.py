@@ -5,8 +5,10 @@ What it does not do: retry, count or order tasks (run.py does).
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -26,9 +28,26 @@ class Engine(ABC):
     #: whether a call's threads compete with those of others in this process
     shares_process = False
 
+    #: the module whose `dumps` and `loads` carry calls to other processes; None where calls stay in this one
+    pickler: str | None = None
+
     @abstractmethod
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a call."""
+
+    def check(self, what: Any) -> None:
+        """Raise GridConfigError where `what` cannot be sent to a worker, and whatever goes wrong when it arrives."""
+        if self.pickler is None:
+            return
+        pickler = importlib.import_module(self.pickler)
+        try:
+            pickler.dumps(what)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise GridConfigError(
+                f"the engine {self.name} sends work to other processes, and this cannot be sent: {error}; use "
+                "functions that can be imported, or the engine threads"
+            ) from None
+        self.submit(_received, what).result()
 
     def restart(self) -> None:
         """Get new workers after some were lost; calls in flight are lost with them."""
@@ -58,9 +77,13 @@ class Pool(Engine):
         self.shares_process = name == "threads"
         self._make, self._owned = make, owned
         self._executor = make()
+        self.pickler = "pickle" if isinstance(self._executor, ProcessPoolExecutor) else None
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        return self._executor.submit(function, *arguments)
+        if self.pickler is None:
+            return self._executor.submit(function, *arguments)
+        # as bytes: what cannot be opened over there is an error of the call, not the end of the worker
+        return self._executor.submit(_carried, pickle.dumps((function, arguments)))
 
     def restart(self) -> None:
         if self._owned:
@@ -75,7 +98,7 @@ class Pool(Engine):
 class Dask(Engine):
     """A `distributed.Client`: given, found at an address, or made with local processes."""
 
-    name = "dask"
+    name, pickler = "dask", "cloudpickle"
 
     def __init__(self, client: Any = None, workers: int | None = None, address: str | None = None) -> None:
         distributed = required("distributed", "the engine dask", "dask")
@@ -105,6 +128,8 @@ class Dask(Engine):
 class Threaded(Engine):
     """A library whose calls are waited for: each call in flight has a thread here that waits."""
 
+    pickler = "cloudpickle"
+
     def __init__(self, workers: int) -> None:
         self.window = workers
         self._waiting = ThreadPoolExecutor(workers)
@@ -122,7 +147,7 @@ class Threaded(Engine):
 class Ray(Threaded):
     """Ray: a cluster that is connected already, one at an address, or one that is started here."""
 
-    name = "ray"
+    name, pickler = "ray", "ray.cloudpickle"
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         self.ray = required("ray", "the engine ray", "ray")
@@ -160,6 +185,15 @@ class Lithops(Threaded):
         super().close()
         if self._owned:
             self.executor.clean()
+
+
+def _received(what: Any) -> None:
+    """Nothing: `what` has arrived."""
+
+
+def _carried(text: bytes) -> Any:
+    function, arguments = pickle.loads(text)
+    return function(*arguments)
 
 
 def _apply(function: Callable[..., Any], *arguments: Any) -> Any:

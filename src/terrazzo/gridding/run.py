@@ -196,6 +196,7 @@ def dispatch(
         flights[future] = _Flight(task, time.monotonic(), reissued, alone)
 
     try:
+        what.check(sent)
         with follow(progress, len(plan), "shards") as step:
             while True:
                 if suspects:
