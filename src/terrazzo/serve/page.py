@@ -102,23 +102,24 @@ def _root(application: Application) -> str:
 
 
 def _members(group: Group) -> list[str]:
-    parts, drawn = [], 0
-    waiting: list[tuple[str, Group]] = [("", group)]
-    while waiting and drawn < _DRAWN:
-        above, one = waiting.pop(0)
-        try:
-            found = list(islice(one.members(), _DRAWN - drawn))
-        except TerrazzoError as error:
-            parts.append(f"<p>{_text(above)}: {_text(error, 300)}</p>")
-            continue
-        for name, member in sorted(found, key=lambda pair: pair[0]):
-            drawn += 1
-            path = f"{above}/{name}" if above else name
-            parts.append(f"<h2>{_text(path)}</h2>{_drawn(member)}")
-            if isinstance(member, Group):
-                waiting.append((path, member))
-    if drawn >= _DRAWN:
-        parts.append(f"<p>There may be more; {_DRAWN} are drawn.</p>")
+    """What lies below a group, each group before what is in it."""
+    parts: list[str] = []
+    waiting: list[tuple[str, Array | Group]] = [("", group)]
+    drawn = 0
+    while waiting and drawn <= _DRAWN:
+        path, node = waiting.pop()
+        drawn += 1
+        if path:
+            parts.append(f"<h2>{_text(path)}</h2>{_drawn(node)}")
+        if isinstance(node, Group):
+            try:
+                found = sorted(islice(node.members(), _DRAWN), reverse=True, key=lambda pair: pair[0])
+            except TerrazzoError as error:
+                parts.append(f"<p>{_text(error, 300)}</p>")
+                continue
+            waiting += [(f"{path}/{name}" if path else name, member) for name, member in found]
+    if waiting:
+        parts.append(f"<p>There is more; {_DRAWN} nodes are drawn.</p>")
     return parts
 
 
