@@ -451,6 +451,8 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode_many, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(door::elements::split_elements, module)?)?;
+    module.add_function(wrap_pyfunction!(door::elements::join_elements, module)?)?;
     module.add_function(wrap_pyfunction!(threads_alive, module)?)
 }
 

@@ -34,7 +34,7 @@ twice in `decode`) are a ValueError before anything is read. Bytes that are wron
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 __all__ = [
     "MISSING",
@@ -45,6 +45,8 @@ __all__ = [
     "decode",
     "decode_many",
     "encode",
+    "join_elements",
+    "split_elements",
     "threads_alive",
 ]
 
@@ -134,6 +136,15 @@ def encode(
     2 copy the old encoded bytes as they are (program and cell are not looked at). An old chunk whose source is
     MISSING is all fill value: 1 becomes 0, and 2 leaves the chunk out. Chunks of a sink lie in row order, gapless
     from its position, whatever the number of threads; old bytes that are neighbours are copied by one system call.
+    """
+
+def split_elements(encoded: object, count: int, text: bool) -> list[Any]:
+    """The elements of a chunk of `vlen-utf8` (text: str) or `vlen-bytes` (bytes). It holds the interpreter lock."""
+
+def join_elements(elements: list[Any], text: bool) -> bytes:
+    """The chunk of these elements: str, or bytes, bytearray and memoryview. It holds the interpreter lock.
+
+    UnicodeEncodeError for a str that UTF-8 cannot hold.
     """
 
 def crc32c(buffer: object, crc: int = 0) -> int:

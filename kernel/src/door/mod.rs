@@ -2,6 +2,7 @@
 
 pub mod arguments;
 pub mod buffer;
+pub mod elements;
 
 use pyo3::prelude::*;
 use pyo3::types::PyInt;

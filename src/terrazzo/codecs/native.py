@@ -26,8 +26,10 @@ __all__ = [
     "crc32c",
     "decode_grid",
     "encode_grid",
+    "join_elements",
     "pipe",
     "program",
+    "split_elements",
 ]
 
 T = TypeVar("T")
@@ -66,6 +68,16 @@ def called(work: Callable[..., T], *arguments: Any) -> T:
         return work(*arguments)
     except _kernel.KernelFault as fault:
         _refused(fault.kind, str(fault))
+
+
+def split_elements(encoded: Buffer, count: int, text: bool) -> list[Any]:
+    """The elements of any length of an encoded chunk; CodecError where they are not as many, or not UTF-8."""
+    return called(_kernel.split_elements, encoded, count, text)
+
+
+def join_elements(elements: list[Any], text: bool) -> bytes:
+    """The encoded chunk of elements of any length."""
+    return called(_kernel.join_elements, elements, text)
 
 
 def as_bytes(value: Array) -> Array:
