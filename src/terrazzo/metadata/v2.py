@@ -13,7 +13,7 @@ from typing import Any
 from terrazzo.metadata.data_types import data_type_from_json
 from terrazzo.metadata.numcodecs_names import chain_from_numcodecs, chain_to_numcodecs, objects_of
 from terrazzo.metadata.numpy_types import element_type, fill_from_numpy, fill_to_numpy, numpy_spelling
-from terrazzo.metadata.problems import Problems, describe, doubt, refuse
+from terrazzo.metadata.problems import Problems, describe, doubt, refuse, remark
 
 __all__ = ["array_from_v2", "array_to_v2", "group_from_v2", "group_to_v2"]
 
@@ -49,7 +49,7 @@ def array_from_v2(found: object, attributes: Json, *, strict: bool = True) -> Js
     objects = None if name is None else data_type_from_json(name)
     element = codecs = fill = None
     with problems.collected():
-        element = element_type(found["dtype"], "dtype", objects, strict=strict)
+        element = element_type(_dtype(found["dtype"], name), "dtype", objects, strict=strict)
     shape = found["shape"]
     ndim = len(shape) if isinstance(shape, list) else 0
     if element is not None:
@@ -70,6 +70,21 @@ def array_from_v2(found: object, attributes: Json, *, strict: bool = True) -> Js
         "codecs": codecs,
         "attributes": attributes,
     }
+
+
+def _dtype(spelled: Any, objects: str | None) -> Any:
+    """zarr-python 3.0 put text and bytes of a fixed size through the filters of objects: they are of any size then."""
+    if (
+        objects in ("string", "bytes")
+        and isinstance(spelled, str)
+        and spelled.lstrip("<>|=")[:1] in ("S", "U")
+    ):
+        remark(
+            "dtype",
+            f"found {describe(spelled)} behind a filter of objects, as zarr-python 3.0 wrote; read as those",
+        )
+        return "|O"
+    return spelled
 
 
 def array_to_v2(document: Json) -> Json:
