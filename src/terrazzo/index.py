@@ -20,7 +20,7 @@ import numpy as np
 from terrazzo.codecs.sharding import ShardingIndexed
 from terrazzo.errors import ChecksumError, CodecError, ShardError
 from terrazzo.layout import Layout
-from terrazzo.shard import check_entries, index_range
+from terrazzo.shard import EMPTY, check_entries, index_range
 from terrazzo.stores.store import Range, Source, Tag
 
 __all__ = ["IndexCache", "ShardIndex", "first_range", "parse"]
@@ -37,6 +37,12 @@ class ShardIndex:
     size: int
     tag: Tag
     near: bool = False
+
+    def stored(self, inner: np.ndarray[Any, Any]) -> tuple[int, int]:
+        """How many of these inner chunks are stored, and their encoded bytes."""
+        wanted = self.entries[inner]
+        found = wanted[wanted[:, 0] != EMPTY, 1]
+        return len(found), int(found.sum())
 
 
 def first_range(sharding: ShardingIndexed, count: tuple[int, ...]) -> Range:

@@ -304,6 +304,9 @@ def test_traffic_of_a_block_is_counted_whatever_the_store() -> None:
     assert seen.counts.requests == {"open": 5, "hold": 1, "commit": 1}
     assert (seen.requests, seen.round_trips) == (7, 4)
     assert seen.read_nbytes > inner.read_nbytes > 0 < seen.written_nbytes
+    with traffic() as opening:
+        terrazzo.open_array(one.store)
+    assert opening.counts.requests == {"open": 1}
     before = seen.requests
     one[...]
     assert seen.requests == before

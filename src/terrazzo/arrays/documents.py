@@ -14,6 +14,7 @@ from terrazzo.dialects import dialect_of
 from terrazzo.errors import ConflictError, LimitError, NodeNotFoundError
 from terrazzo.metadata import ArrayMetadata, GroupMetadata
 from terrazzo.options import Options
+from terrazzo.stores.flow import watched
 from terrazzo.stores.store import Erase, Hold, Open, Put, Store
 
 __all__ = [
@@ -55,7 +56,7 @@ def node_from_content(store: Store, path: str, content: bytes, options: Options)
 def read_contents(store: Store, paths: Sequence[str], options: Options) -> list[bytes | None]:
     """The bytes of the documents at many paths in one round, None where there is none; LimitError where too large."""
     limit = options.limits.metadata_nbytes
-    sources = store.open([Open(document_key(path), (0, limit + 1)) for path in paths])
+    sources = watched(store).open([Open(document_key(path), (0, limit + 1)) for path in paths])
     contents: list[bytes | None] = []
     try:
         for path, source in zip(paths, sources, strict=True):
@@ -75,6 +76,7 @@ def read_contents(store: Store, paths: Sequence[str], options: Options) -> list[
 def create_document(store: Store, path: str, node: Node, options: Options) -> None:
     """Put the document of `node` where there is none; ConflictError where there is one, whoever put it there."""
     key = document_key(path)
+    store = watched(store)
     with store.hold(key) as hold:
         if hold.source is not None:
             raise ConflictError(f"{key!r} is there already; nothing was written")
@@ -83,23 +85,24 @@ def create_document(store: Store, path: str, node: Node, options: Options) -> No
 
 def write_document(store: Store, path: str, node: Node, options: Options) -> None:
     """Put the document of `node`, whole."""
+    store = watched(store)
     with store.hold(document_key(path)) as hold:
         _commit(store, hold, node, options)
 
 
 def change_document(store: Store, path: str, kind: type[T], change: Callable[[T], T], options: Options) -> T:
     """Replace the document of the node at `path` by what `change` makes of it as it is now; answers the new one."""
-    key = document_key(path)
+    key, asked = document_key(path), watched(store)
     for attempt in range(TRIES):
         try:
-            with store.hold(key, (0, options.limits.metadata_nbytes)) as hold:
+            with asked.hold(key, (0, options.limits.metadata_nbytes)) as hold:
                 if hold.source is None:
                     raise NodeNotFoundError(f"there is no {key!r} any more: the node was deleted")
                 node = node_from_content(store, path, bytes(hold.source.first or b""), options)
                 if not isinstance(node, kind):
                     raise NodeNotFoundError(f"{key!r} no longer describes the node that was opened")
                 changed = change(node)
-                _commit(store, hold, changed, options)
+                _commit(asked, hold, changed, options)
                 return changed
         except ConflictError:
             if attempt == TRIES - 1:
@@ -109,6 +112,7 @@ def change_document(store: Store, path: str, kind: type[T], change: Callable[[T]
 
 def erase_document(store: Store, path: str, options: Options) -> None:
     """Take the document away; absence is no error."""
+    store = watched(store)
     with store.hold(document_key(path)) as hold:
         store.commit([Erase(hold)], options.durability)
 

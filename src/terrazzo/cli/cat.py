@@ -1,4 +1,4 @@
-"""cat: a selection of an array, as text, npy or raw bytes."""
+"""cat: a selection of an array, as text, npy or raw bytes; or what reading it asks of the store."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from math import prod
 from typing import IO, Any
 
 import numpy as np
 
 from terrazzo.arrays.array import Array
-from terrazzo.cli.output import address_shown, print_json
+from terrazzo.arrays.explain import Explainer
+from terrazzo.cli.output import address_shown, print_fields, print_json
 from terrazzo.cli.selection import Box, parse_selection, pieces
 from terrazzo.drawing import printable
 from terrazzo.errors import NodeNotFoundError
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open as open_node
 from terrazzo.progress import follow
+from terrazzo.stores.watching import Traffic, traffic
 
 __all__ = ["NAME", "add_arguments", "run"]
 
@@ -37,10 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write to a file; by default to standard output"
     )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="read the selection, and tell its requests and bytes instead of its values",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    array = open_node(arguments.url, mode="r")
+    with traffic() as opening:
+        array = open_node(arguments.url, mode="r")
     if isinstance(array, Group):
         inside = ", ".join(sorted(array.array_keys())[:10]) if array.store.listable else ""
         raise NodeNotFoundError(
@@ -48,6 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
             + (f"; its arrays are {inside}" if inside else "")
         )
     box = parse_selection(arguments.selection, array.shape)
+    if arguments.explain:
+        _explain(array, box, opening, arguments.json)
+        return 0
     if arguments.json:
         print_json({"shape": list(box.shape), "values": array[box.key].tolist()})
         return 0
@@ -64,6 +76,37 @@ def run(arguments: argparse.Namespace) -> int:
         for values in writer(target, array, box):
             step(values.nbytes)
     return 0
+
+
+def _explain(array: Array, box: Box, opening: Traffic, as_json: bool) -> None:
+    """Read a selection block by block, as it would be written, and tell what that asked for."""
+    explainer = Explainer(array)
+    for piece in pieces(box, _chunk_extents(array), array.dtype.itemsize, array.options.memory):
+        explainer.read(piece)
+    found = explainer.explained
+    if as_json:
+        print_json({"opening_requests": opening.requests, **asdict(found)})
+        return
+    sharded = array.shards is not None
+    verbs = ", ".join(f"{verb} {n:,}" for verb, n in found.requests.items())
+    fields: list[tuple[str, object]] = [
+        ("requests to open", f"{opening.requests:,}"),
+        ("shards" if sharded else "chunks", f"{found.objects:,}, stored {found.stored_objects:,}"),
+    ]
+    if sharded:
+        fields += [
+            ("inner chunks", f"{found.chunks:,}, stored {found.stored_chunks:,}"),
+            ("indexes remembered", f"{found.remembered:,}"),
+        ]
+    fields += [
+        ("requests", f"{sum(found.requests.values()):,}" + (f" ({verbs})" if verbs else "")),
+        ("round trips", f"{found.round_trips:,}"),
+        ("bytes fetched", f"{found.fetched_nbytes:,}"),
+    ]
+    if found.direct_nbytes:
+        fields.append(("bytes without requests", f"{found.direct_nbytes:,}"))
+    needed = "not known" if found.needed_nbytes is None else f"{found.needed_nbytes:,}"
+    print_fields([*fields, ("bytes needed", needed)])
 
 
 @contextmanager

@@ -19,7 +19,6 @@ import numpy as np
 from terrazzo.index import ShardIndex, first_range
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.shard import EMPTY
 from terrazzo.stores.store import Cost, Open
 
 __all__ = ["Wanted", "looks"]
@@ -84,7 +83,8 @@ def looks(
             if options.immutable:
                 requests.append(Open(name, None, tag, pinned=wanted is not None))
             else:
-                pinned = wanted is not None and wanted.fetched and _is_stored(known, wanted.of_object(k))
+                # where no wanted chunk is stored, as far as is known, nothing would be fetched, and nothing checked
+                pinned = wanted is not None and wanted.fetched and known.stored(wanted.of_object(k))[0] > 0
                 requests.append(Open(name, first, tag, pinned=pinned))
             continue
         if wanted is not None and chunk_nbytes is not None:
@@ -101,11 +101,6 @@ def looks(
                 first = (0, most + most // 8 + SMALL)
         requests.append(Open(name, first))
     return requests, whole
-
-
-def _is_stored(known: ShardIndex, inner: Array) -> bool:
-    """Whether some wanted chunk is stored, as far as is known: where none is, nothing would be fetched and checked."""
-    return bool((known.entries[inner, 0] != EMPTY).any())
 
 
 def _is_most(inner: Array, count: int) -> bool:

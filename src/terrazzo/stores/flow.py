@@ -37,6 +37,7 @@ __all__ = [
     "around",
     "run",
     "run_async",
+    "watched",
 ]
 
 T = TypeVar("T")
@@ -228,11 +229,15 @@ class Working(NamedTuple):
         pass
 
 
+def watched(store: Store) -> Store:
+    """The store as it is to be asked here: with what a block that watches puts around it."""
+    wrap = around.get()
+    return store if wrap is None else wrap(store)
+
+
 def run(flow: Flow[T], store: Store) -> T:
     """Drive a flow to its end in this thread."""
-    watched = around.get()
-    if watched is not None:
-        store = watched(store)
+    store = watched(store)
     try:
         request = next(flow)
         while True:
@@ -255,9 +260,7 @@ async def run_async(flow: Flow[T], store: Store) -> T:
     Cancelled, it lets the request in progress end, so that nothing is written after it returned. Reads over a network
     are ended at once.
     """
-    watched = around.get()
-    if watched is not None:
-        store = watched(store)
+    store = watched(store)
     try:
         request = next(flow)
         while True:

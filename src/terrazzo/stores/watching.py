@@ -99,10 +99,10 @@ class Traffic:
 
 @contextmanager
 def traffic() -> Iterator[Traffic]:
-    """Count what reads and writes of arrays ask of their stores inside a block, whichever stores they are.
+    """Count what arrays, groups and their documents ask of their stores inside a block, whichever stores they are.
 
     Of this thread, or of this task and the tasks it starts. What is asked of a store itself (`store.get(key)`), and
-    documents that are written, are not counted; a `CountingStore` counts all that passes it.
+    listings, are not counted; a `CountingStore` counts all that passes it.
     """
     seen, outer = Traffic(), around.get()
 
