@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -63,6 +63,17 @@ browser: build  ## zarrita.js in headless Chromium reads what `terrazzo serve` s
 nginx: build  ## read from nginx: ranges, redirects, and servers that do less
 	tools/nginx
 	TEST_SERVERS=nginx $(PY) -m pytest tests/remote/test_nginx.py
+
+servers: build  ## remote stores on Ceph's radosgw, Azurite, s3rver and moto; gets Debian's and npm's packages for that
+	tools/servers
+	TEST_SERVERS=moto,radosgw,azurite,s3rver $(PY) -m pytest tests/remote tests/stores/test_remote.py
+
+remote-long: build  ## search remote stores long for lost writes and for what is left behind; ledgers in tests/remote/ledgers
+	tools/servers
+	$(PY) -m tests.remote.long soak --server moto --seed 1
+	$(PY) -m tests.remote.long soak --server radosgw --seed 2
+	$(PY) -m tests.remote.long reads
+	LISTED_KEYS=1000000 $(PY) -m pytest tests/remote/test_attacks.py -k very_many_keys
 
 demo: build  ## a real volume: write shards, look at them, read them back
 	$(PY) examples/demo.py

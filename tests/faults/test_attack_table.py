@@ -1,6 +1,7 @@
 """Attacks: bytes, documents, names and files made to harm who opens them, each with the answer it gets.
 
 The numbers are rows of the table in SECURITY.md. Bombs (rows 1 to 7) are read in a process that measures its memory.
+Rows 37 to 43, attacks by servers, are in tests/remote/test_attacks.py.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def test_every_row_of_the_attacks_has_a_test() -> None:
     )
     numbers = {n for first, last in rows for n in range(int(first), int(last or first) + 1)}
     tested: set[int] = set()
-    for name in named_in(ROOT / "tests/faults/test_attack_table.py"):
+    by_servers = named_in(ROOT / "tests/remote/test_attacks.py")
+    for name in named_in(ROOT / "tests/faults/test_attack_table.py") | by_servers:
         told = [int(n) for n in re.findall(r"(?<=_)\d+(?=_)", name.removeprefix("test"))]
         spans = re.match(r"test_\d+_to_\d+_", name)
         tested |= set(range(told[0], told[-1] + 1)) if spans else set(told)
@@ -56,7 +57,7 @@ def test_every_row_of_the_attacks_has_a_test() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "tests/faults/ledgers").glob("*.json")), ids=lambda path: path.stem
+    "path", sorted((ROOT / "tests").glob("*/ledgers/*.json")), ids=lambda path: path.stem
 )
 def test_the_ledgers_are_whole(path: Path) -> None:
     ledger = json.loads(path.read_text(encoding="utf-8"))

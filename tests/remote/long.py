@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ledgers", type=Path, default=LEDGERS)
     asked = parser.parse_args()
-    os.environ["SERVERS_TO_TEST"] = asked.server
+    os.environ["TEST_SERVERS"] = asked.server
     if asked.search == "soak" and (absent := servers.missing(asked.server)):
         print(absent, file=sys.stderr)
         return 2

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.remote.servers import _running, _wait_for, free_port
+from tests.remote.servers import free_port, running, wait_for
 from tests.remote.wire import LOOPBACK
 
 __all__ = ["Nginx", "missing", "start"]
@@ -92,6 +92,6 @@ def start(folder: str | Path) -> Iterator[Nginx]:
             CONFIGURATION.format(place=place, loopback=LOOPBACK, port=port, other=other, folder=folder)
         )
         command = ["nginx", "-p", place, "-e", f"{place}/error.log", "-c", str(configuration)]
-        with _running(command, folder=place) as process:
-            _wait_for(port, process)
+        with running(command, folder=place) as process:
+            wait_for(port, process)
             yield Nginx(port, other, Path(place, "asked.log"))

@@ -28,7 +28,7 @@ from typing import Any
 from tests.remote import ceph
 from tests.remote.wire import LOOPBACK
 
-__all__ = ["SERVERS", "Server", "free_port", "missing", "start"]
+__all__ = ["SERVERS", "Server", "free_port", "missing", "running", "start", "wait_for"]
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE = Path(__file__).parent / "npm" / "node_modules"
@@ -82,7 +82,7 @@ def free_port() -> int:
 @contextlib.contextmanager
 def moto() -> Iterator[Server]:
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-    with _running(
+    with running(
         [sys.executable, "-m", "tests.remote.moto_server"], environment=environment, folder=ROOT, told=True
     ) as process:
         assert process.stdout is not None
@@ -108,8 +108,8 @@ def azurite() -> Iterator[Server]:
         command = ["node", str(NODE / "azurite/dist/src/blob/main.js"), "--blobHost", LOOPBACK]
         command += ["--blobPort", str(port), "--silent", "--skipApiVersionCheck", "--inMemoryPersistence"]
         command += ["--disableTelemetry"]
-        with _running(command, folder=folder) as process:
-            _wait_for(port, process)
+        with running(command, folder=folder) as process:
+            wait_for(port, process)
             _make_container(port)
             yield Server("azurite", port)
 
@@ -120,8 +120,8 @@ def s3rver() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="terrazzo-s3rver-") as folder:
         command = ["node", str(NODE / "s3rver/bin/s3rver.js"), "--directory", folder, "--address", LOOPBACK]
         command += ["--port", str(port), "--silent", "--configure-bucket", BUCKET]
-        with _running(command, folder=folder) as process:
-            _wait_for(port, process)
+        with running(command, folder=folder) as process:
+            wait_for(port, process)
             yield Server("s3rver", port, "S3RVER", "S3RVER", conditions=False)
 
 
@@ -136,9 +136,9 @@ SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Server]]] = {
 def missing(name: str) -> str:
     """Why a server cannot be started here; empty where it can.
 
-    SERVERS_TO_TEST names those that tests may start, "moto" where it is not set.
+    TEST_SERVERS names those that tests may start, "moto" where it is not set.
     """
-    if name not in os.environ.get("SERVERS_TO_TEST", "moto").split(","):
+    if name not in os.environ.get("TEST_SERVERS", "moto").split(","):
         return f"{name} is one of those that `make servers` starts"
     if name == "moto":
         absent = [
@@ -158,13 +158,14 @@ def start(name: str) -> contextlib.AbstractContextManager[Server]:
 
 
 @contextlib.contextmanager
-def _running(
+def running(
     command: list[str],
     *,
     environment: dict[str, str] | None = None,
     folder: str | Path | None = None,
     told: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """A process for the length of a block."""
     output = subprocess.PIPE if told else subprocess.DEVNULL
     process = subprocess.Popen(
         command,
@@ -187,7 +188,8 @@ def _running(
             process.stdout.close()
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until something listens at `port`."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
