@@ -1,9 +1,11 @@
 """Measure terrazzo beside the other libraries: one command for every question, a page of tables and drawings.
 
-    python bench/run.py                              everything: half an hour on two cores; writes docs/bench
+    python bench/run.py                              everything: under half an hour on two cores; writes docs/bench
     python bench/run.py --quick                      smaller arrays, a few minutes
     python bench/run.py --only whole_read,slices     some questions
     python bench/run.py --from a.json,b.json         the page again, from figures that were kept; later ones win
+
+    python bench/run.py --json a.json                the same, kept case by case: a run that was stopped is gone on with
 
 Arrays are made in a temporary folder and removed. Unless everything was asked, or --write says where, the tables are
 printed and nothing is kept.
@@ -69,7 +71,12 @@ def arguments() -> argparse.Namespace:
         metavar="FOLDER",
         help="a folder for the arrays that is kept, and used again by the next run",
     )
-    add("--json", metavar="FILE", help="keep the figures")
+    add(
+        "--json",
+        metavar="FILE",
+        help="keep the figures; what a file of the same commit, shape and machine has already is not measured again",
+    )
+    add("--minutes", type=float, default=22, help="later turns are left out to end in about this time (default 22)")
     add(
         "--from",
         dest="source",
@@ -91,26 +98,33 @@ def sit(asked: argparse.Namespace, questions: list[Question]) -> dict[str, Any]:
         libraries=tuple(asked.libraries.split(",")) if asked.libraries else None,
         check=not asked.no_check,
     )
-    report = circumstances(shape, settings)
+    report = begun(circumstances(shape, settings), asked.json)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the folder goes in that case too
     folder = Path(asked.reuse or tempfile.mkdtemp(prefix="terrazzo-bench-", dir=asked.folder))
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
+    cases = [
+        (question, number)
+        for question in questions
+        for number, case in enumerate(question.cases)
+        if not ((asked.quick and case.heavy) or (asked.cases and asked.cases not in case.name))
+        and case.name not in report["results"].get(question.name, {})
+    ]
     try:
         quarry = Quarry(folder, shape)
-        for question in questions:
-            print(f"\n{question.title}\n", flush=True)
+        for done, (question, number) in enumerate(cases):
             rows = report["results"].setdefault(question.name, {})
-            for number, case in enumerate(question.cases):
-                if (asked.quick and case.heavy) or (asked.cases and asked.cases not in case.name):
-                    continue
-                rows[case.name] = measure(question, number, quarry, settings)
-                report["load"] = max(report["load"], os.getloadavg()[1])
-                lines = list(tables.table(question, rows))
-                for line in lines if len(rows) == 1 else lines[-1:]:
-                    print(line, flush=True)
-                if asked.json:
-                    keep(report, asked.json)  # what was measured stays when the rest does not end
+            due = 60 * asked.minutes * (done + 1) / len(cases)
+            settings.on_time = lambda due=due: time.monotonic() - started < due
+            rows[question.cases[number].name] = measure(question, number, quarry, settings)
+            report["load"] = max(report["load"], os.getloadavg()[1])
+            lines = list(tables.table(question, rows))
+            if number == 0 or len(rows) == 1:
+                print(f"\n{question.title}\n", *lines, sep="\n", flush=True)
+            else:
+                print(lines[-1], flush=True)
+            if asked.json:
+                keep(report, asked.json)  # what was measured stays when the rest does not end
     finally:
         if not asked.reuse:
             shutil.rmtree(folder, ignore_errors=True)
@@ -118,8 +132,20 @@ def sit(asked: argparse.Namespace, questions: list[Question]) -> dict[str, Any]:
     return report
 
 
+def begun(report: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """The report that a stopped run has kept there, where it is one of the same commit, shape and machine."""
+    if path is None or not Path(path).exists():
+        return report
+    found = kept([path])
+    same = all(found.get(name) == report[name] for name in ("commit", "machine", "python", "versions"))
+    return found if same and tuple(found["shape"]) == report["shape"] else report
+
+
 def keep(report: dict[str, Any], path: str) -> None:
-    Path(path).write_text(json.dumps(report, indent=1) + "\n")
+    """Write it whole or not at all: the run may be stopped at any moment."""
+    beside = Path(f"{path}.new")
+    beside.write_text(json.dumps(report, indent=1) + "\n")
+    beside.replace(path)
 
 
 def kept(paths: list[str]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ class Settings:
     timeout: float
     libraries: tuple[str, ...] | None = None
     check: bool = True
-    patience: float = 8.0  # a library that takes longer than this for one process runs once
+    patience: float = 5.0  # a library that takes longer than this for one process runs once
+    #: asked before every turn but the first of a case: whether there is time for it
+    on_time: Callable[[], bool] = field(default=lambda: True)
 
 
 def measure(question: Question, number: int, quarry: Quarry, settings: Settings) -> dict[str, Any]:
@@ -41,6 +43,8 @@ def measure(question: Question, number: int, quarry: Quarry, settings: Settings)
         warm(quarry.array(layout))
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for turn in range(settings.repeats):
+        if turn and not settings.on_time():
+            break
         shift = turn % max(1, len(names))
         for name in names[shift:] + names[:shift]:
             if any("seconds" not in run or run["long"] for run in runs[name]):

@@ -20,7 +20,7 @@ QUESTION = Question(
         ),
         *(
             Case(f"{layout}, 4 inner chunks", layout, Write(random_chunks(4), on="copy"), WRITERS, calls=3)
-            for layout in ("shard32-zstd", "shard32-raw")
+            for layout in ("shard32-zstd", "shard16-zstd", "shard32-raw")
         ),
     ),
 )
