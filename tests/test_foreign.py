@@ -73,8 +73,71 @@ def test_it_is_found_and_refused(kind: str) -> None:
     with pytest.raises(UnsupportedError, match=f"'c/0' is a {kind.split()[0]} file too"):
         array[0] = 5
     assert array.store.get("c/0") == before
-    array[:] = 7  # the whole shard: nothing of it is read
+    for change in (
+        lambda: array.__setitem__(slice(None), 7),
+        lambda: array.put_shard((0,), {(0,): np.full(2, 7, "i4")}),
+        lambda: array.using(strategy=Append(dead=1, index_at_end=True)).__setitem__(slice(None), 7),
+    ):
+        with pytest.raises(UnsupportedError, match=f"'c/0' is a {kind.split()[0]} file too.*erase it first"):
+            change()
+        assert array.store.get("c/0") == before
+    array.store.erase("c/0")
+    array[:] = 7
     assert array[:].tolist() == [7] * 8
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_file_whose_shard_index_is_gone(kind: str) -> None:
+    """Another program that opened the file cut the index off; what is left is a file of its format still."""
+    array, chunks = array_in(HEADS[kind])
+    array.store.set("c/0", chunks)
+    with pytest.raises(UnsupportedError, match="erase it first"):
+        array[:] = 7
+    assert array.store.get("c/0") == chunks
+
+
+def test_a_damaged_shard_is_overwritten() -> None:
+    array, _ = array_in(b"")
+    for body in (b"", b"1", bytes(40), b"x" * 500, (array.store.get("c/0") or b"")[:-1]):
+        array.store.set("c/0", body)
+        array[:] = 7
+        assert array[:].tolist() == [7] * 8
+
+
+def test_a_plain_chunk_is_not_looked_at() -> None:
+    store = MemoryStore()
+    array = terrazzo.create_array(store, shape=(8,), dtype="i4", chunks=(8,))
+    store.set("c/0", HEADS["TIFF"])
+    array[:] = 7
+    assert array[:].tolist() == [7] * 8
+
+
+def test_growing_chunks_leave_another_formats_bytes_alone() -> None:
+    """Bytes behind a chunk may be somebody's; where a format shows itself, they are not grown over."""
+    store = MemoryStore()
+    array = terrazzo.create_array(
+        store, shape=(64,), dtype="i4", chunks=(32,), shards=(64,), compressors=["zstd", "crc32c"]
+    )
+    array[:] = 1
+    body = store.get("c/0") or b""
+    sharding = array.layout.sharding
+    assert sharding is not None
+    entries = sharding.decode_index(body[-36:], (2,))
+    moved = entries + np.array([[12 + 500 * k, 0] for k in range(2)], np.uint64)
+    parts = [body[int(a) : int(a + n)] for a, n in entries.tolist()]
+    made = HEADS["TIFF"] + parts[0] + b"theirs" + bytes(494) + parts[1] + sharding.encode_index(moved, (2,))
+    assert len(HEADS["TIFF"]) == 12
+    store.set("c/0", made)
+    assert (array[:] == 1).all()
+    with pytest.raises(UnsupportedError, match="TIFF"):
+        array.using(strategy=InPlace())[:32] = np.arange(32)
+    array.using(strategy=InPlace(otherwise="append", dead=1))[:32] = np.arange(32)
+    assert array[:32].tolist() == list(range(32))
+    assert (store.get("c/0") or b"").startswith(made[:-36])
+    store.set("c/0", made.replace(HEADS["TIFF"][:4], b"none"))
+    array.using(strategy=InPlace())[:32] = np.arange(32)
+    assert array[:32].tolist() == list(range(32))
+    assert len(store.get("c/0") or b"") == len(made)
 
 
 @pytest.mark.parametrize("strategy", [Append(dead=1, index_at_end=True), InPlace(otherwise="append")])

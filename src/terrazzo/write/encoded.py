@@ -125,7 +125,7 @@ def _put(
         if replaced:
             left = set(replaced)
             looked_at = [old if k in left else None for k, old in enumerate(olds)]
-            yield from refuse_foreign(layout, holds, looked_at, counts)
+            yield from refuse_foreign(layout, holds, looked_at, counts, whole.tolist())
             needed = np.array([k not in left or whole[k] for k in range(len(holds))])
             handles = yield from old_objects(holds, needed)
             sinks += yield Sinking([holds[k] for k in replaced])

@@ -129,7 +129,7 @@ def _write_window(
         if not done.all():
             if sharding is not None:
                 left = [None if done[k] else old for k, old in enumerate(olds)]
-                yield from refuse_foreign(layout, holds, left, counts)
+                yield from refuse_foreign(layout, holds, left, counts, (whole & ~done).tolist())
             sinks += yield Sinking([hold for k, hold in enumerate(holds) if not done[k]])
             every = iter(sinks)
             places = [None if done[k] else next(every) for k in range(len(holds))]

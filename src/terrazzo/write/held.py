@@ -31,14 +31,16 @@ Fresh = dict[Hold, tuple[Array, int]]
 def hold_objects(
     layout: Layout, names: Sequence[str], counts: Sequence[tuple[int, ...]], whole: Sequence[bool], cost: Cost
 ) -> Generator[Any, Any, list[Hold]]:
-    """Hold objects, with the indexes of those shards that are not replaced `whole`."""
+    """Hold objects, with the indexes of shards; over a network not of those that are replaced `whole`."""
     sharding = layout.sharding
     indexes: list[Range | None] = [
-        None if sharding is None or all_new else first_range(sharding, count)
+        None if sharding is None or (all_new and cost.far) else first_range(sharding, count)
         for count, all_new in zip(counts, whole, strict=True)
     ]
-    if not cost.far:
-        held: list[Hold] = yield Holding(names, indexes, blind=whole)
+    if (
+        not cost.far
+    ):  # where a look costs microseconds, a shard that is another format's file too is not lost unseen
+        held: list[Hold] = yield Holding(names, indexes, blind=whole if sharding is None else ())
         return held
     held = yield Holding(names, [None if all_new else ALL for all_new in whole], blind=whole)
     for hold, index in zip(held, indexes, strict=True):

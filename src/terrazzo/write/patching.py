@@ -127,7 +127,7 @@ def planned(
             change.entries if grows and change is not None else None
             for change, grows in zip(changed, growing, strict=True)
         ]
-        names = yield from foreign_names(layout, holds, looked_at, counts)
+        names = yield from foreign_names(layout, [hold.source for hold in holds], looked_at, counts)
         for k, (change, name) in enumerate(zip(changed, names, strict=True)):
             if change is not None and name is not None:
                 plans[k] = plan(strategy, change, grow=False)

@@ -21,6 +21,7 @@ from terrazzo.strategy import Strategy
 from terrazzo.write.encoding import encode
 from terrazzo.write.flow import assemble, starts_of, with_patience
 from terrazzo.write.held import Fresh, commit, given_back, hold_objects
+from terrazzo.write.refusing import refuse_foreign
 from terrazzo.write.rows import Rows, ranks
 from terrazzo.write.slack import slack_of
 
@@ -118,6 +119,7 @@ def _put(
     holds = yield from hold_objects(layout, names, [count], [True], cost)
     sinks: list[Sink] = []
     with given_back(holds, sinks):
+        yield from refuse_foreign(layout, holds, [None], [count], [True])
         sinks += yield Sinking(holds)
         entries = np.empty((len(known), 2), np.uint64)
         ends = starts_of(layout, [count])
