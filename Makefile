@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench instructions faults-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench instructions faults-long together-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -91,6 +91,9 @@ faults-long: build  ## search long for lost writes, torn reads and damage; ledge
 	$(PY) -m tests.faults.long writers --count 16000
 	$(PY) -m tests.faults.long machine --count 300
 	$(PY) -m tests.faults.long merges --count 10000
+
+together-long: wheel  ## the same for writers beside tensorstore's
+	tools/peers $(PEERS) $(WHEELS) -m tests.faults.long together --count 200
 
 fuzz:  ## fuzz the kernel's rooms under AddressSanitizer; needs cargo-fuzz and a nightly compiler; ledger in kernel/fuzz
 	tools/fuzz --seconds 300

@@ -147,6 +147,16 @@ def merges(count: int, seed: int) -> Iterator[dict[str, Any]]:
         yield search(root, count, 100)
 
 
+def together(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` rounds per way by 8 writers of ours and 4 of tensorstore, each with an inner chunk of its own."""
+    from tests.faults.together import lost
+
+    for way in WAYS:
+        with folder() as root:
+            found = lost(root, way, 8, 4, count)
+            yield {"way": way.name, "ours": 8, "tensorstore's": 4, "rounds": count, "violations": found}
+
+
 SEARCHES = {
     "power": power,
     "reads": reads,
@@ -154,6 +164,7 @@ SEARCHES = {
     "writers": writers,
     "machine": machine,
     "merges": merges,
+    "together": together,
 }
 
 
