@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,11 @@ SHAPE, CHUNK, SHARD = (256, 256), (8, 8), (64, 64)
 PATH = "array"
 
 
-def endurance(n: int, *, protocol: str, latency: float = 0.02, at_once: int = 16) -> dict[str, Any]:
-    """What a process that made `n` reads says of itself, after a tenth of them and after all."""
+def endurance(
+    n: int, *, protocol: str, latency: float = 0.02, at_once: int = 16, rest: float = 0.0
+) -> dict[str, Any]:
+    """What a process that made `n` reads says of itself: after a tenth of them, after all, and `rest` seconds later
+    (the runtime of obstore keeps a thread for ten seconds after its last work)."""
     with Place(latency=latency) as place:
         array = terrazzo.create_array(
             f"s3://b/{PATH}",
@@ -44,7 +48,16 @@ def endurance(n: int, *, protocol: str, latency: float = 0.02, at_once: int = 16
         array[...] = np.arange(SHAPE[0] * SHAPE[1]).reshape(SHAPE)
         place.counts.clear()
         done = subprocess.run(
-            [sys.executable, "-m", "tests.remote.endurance", str(place.port), protocol, str(n), str(at_once)],
+            [
+                sys.executable,
+                "-m",
+                "tests.remote.endurance",
+                str(place.port),
+                protocol,
+                str(n),
+                str(at_once),
+                str(rest),
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -67,7 +80,7 @@ def itself() -> dict[str, int]:
     }
 
 
-def reading(port: int, protocol: str, n: int, at_once: int) -> dict[str, Any]:
+def reading(port: int, protocol: str, n: int, at_once: int, rest: float) -> dict[str, Any]:
     started = itself()
     origin = f"http://{LOOPBACK}:{port}"
     options = {"endpoint": origin, "access_key_id": "a", "secret_access_key": "b"} if protocol == "s3" else {}
@@ -82,15 +95,27 @@ def reading(port: int, protocol: str, n: int, at_once: int) -> dict[str, Any]:
         found = array[i : i + CHUNK[0], j : j + CHUNK[1]]
         return not (found == expected[i : i + CHUNK[0], j : j + CHUNK[1]]).all()
 
+    def some(first: int, last: int) -> int:
+        return sum(map(one, range(first, last)))
+
     marks = []
-    for first, last in ((0, n // 10), (n // 10, n)):
-        with ThreadPoolExecutor(at_once) as pool:
-            wrong += sum(pool.map(one, range(first, last)))
-        marks.append(itself())
+    with ThreadPoolExecutor(at_once) as pool:
+        for first, last in ((0, n // 10), (n // 10, n)):
+            edges = [first + (last - first) * k // at_once for k in range(at_once + 1)]
+            wrong += sum(pool.map(some, edges[:-1], edges[1:]))
+            marks.append(itself())
     array.store.close()
-    return {"reads": n, "wrong": wrong, "started": started, "after a tenth": marks[0], "after all": marks[1]}
+    time.sleep(rest)
+    return {
+        "reads": n,
+        "wrong": wrong,
+        "started": started,
+        "after a tenth": marks[0],
+        "after all": marks[1],
+        "at rest": itself(),
+    }
 
 
 if __name__ == "__main__":
-    port, protocol, n, at_once = sys.argv[1:]
-    print(json.dumps(reading(int(port), protocol, int(n), int(at_once))))
+    port, protocol, n, at_once, rest = sys.argv[1:]
+    print(json.dumps(reading(int(port), protocol, int(n), int(at_once), float(rest))))

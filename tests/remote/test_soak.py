@@ -72,10 +72,10 @@ def test_a_write_happens_once_whatever_becomes_of_its_answer(honest: servers.Ser
 
 
 def test_a_client_that_does_not_recognise_its_own_write_is_found() -> None:
-    """Without that, the same counter through the same faults is wrong: obstore tries again, is told 412, and whoever
-    takes that for another writer adds once more."""
+    """Without that, a counter like the one above is wrong: whoever takes a lost answer for a write that did not happen
+    adds once more."""
     import obstore
-    from obstore.exceptions import PreconditionError
+    from obstore.exceptions import GenericError, PreconditionError
     from obstore.store import S3Store
 
     with Place() as place, FaultProxy(place.port, {"lost": 0.3}, seed=1) as proxy:
@@ -84,12 +84,12 @@ def test_a_client_that_does_not_recognise_its_own_write_is_found() -> None:
         store = S3Store("b", **options, client_options={"allow_http": True})  # type: ignore[arg-type]
         done = 0
         while done < 20:
-            found = obstore.get(store, "n")
-            fresh = b"%d" % (int(bytes(found.bytes())) + 1)
             try:
+                found = obstore.get(store, "n")
+                fresh = b"%d" % (int(bytes(found.bytes())) + 1)
                 obstore.put(store, "n", fresh, mode={"e_tag": found.meta["e_tag"]})  # type: ignore[typeddict-item]
                 done += 1
-            except PreconditionError:
+            except (PreconditionError, GenericError):
                 continue
         assert int(place.objects["/b/n"]) > 20
 
@@ -207,5 +207,7 @@ def test_small_reads_leave_nothing_behind(protocol: str) -> None:
     assert last["resident KiB"] < first["resident KiB"] + 8192
     assert last["descriptors"] <= first["descriptors"] + 16
     assert last["python threads"] == first["python threads"] <= told["started"]["python threads"] + 1
-    assert last["threads"] <= first["threads"] + 2
+    assert (
+        last["threads"] <= told["started"]["threads"] + 16 + 4
+    )  # one for each request on its way, and a few
     assert told["requests"] < 600
