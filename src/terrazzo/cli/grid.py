@@ -43,15 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--workers", type=int, metavar="N", help="instead of execution.workers")
     one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
     one.add_argument("--overwrite", action="store_true", help="delete the group first")
-    one.add_argument("--map", metavar="FILE", help="draw the shards that were made: .svg or .geojson")
-    one.add_argument(
-        "--picture", metavar="FILE", help="draw a field as .png, with its legend beside it as .svg"
-    )
+    one.add_argument("--map", metavar="FILE", help="draw the shards: .svg, .png or .geojson")
+    one.add_argument("--picture", metavar="FILE", help="draw a field: .png or .svg")
     one.add_argument("--field", metavar="NAME", help="the field to draw (the first)")
     one = action("plan", "which shards there are, and what a run would write at most", _plan)
     one.add_argument("--out", metavar="FILE", help="keep the plan: .json, or .parquet")
     one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
-    action("status", "what is stored so far", _status)
+    one = action("status", "what is stored so far", _status)
+    one.add_argument("--map", metavar="FILE", help="draw the shards: .svg, .png or .geojson")
     one = action("audit", "compare the store with its receipts", _audit)
     one.add_argument("--lengths", action="store_true", help="compare lengths only, read no object")
     one = action("read", "cells of a region as CSV, or a picture of them", _read)
@@ -59,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--polygon", metavar="LON,LAT,…", type=_numbers, help="degrees, corner after corner")
     one.add_argument("--point", metavar="LON,LAT", type=_numbers, help="the cell around a point")
     one.add_argument("--fields", metavar="NAMES", help="some fields, with commas between")
-    one.add_argument("--out", metavar="FILE", help="CSV, .png, .svg or .geojson (CSV to the terminal)")
+    one.add_argument(
+        "--out", metavar="FILE", help="CSV, .png or .svg (a field), .geojson (shards); CSV to the terminal"
+    )
     one = action("pyramid", "make coarser grids of what is stored", _pyramid)
     one.add_argument("levels", metavar="LEVELS", type=int)
 
@@ -123,9 +124,10 @@ def _run(arguments: argparse.Namespace) -> int:
             print_lines(f"shard {shard} failed after {tries} attempts: {printable(words)}")
     if arguments.map or arguments.picture:
         store = open_grid(arguments.store or config.output.store, config.grid.group)
-        for path, fields in ((arguments.map, None), (arguments.picture, arguments.field)):
-            if path is not None:
-                _draw(store, path, None, [fields] if fields else None)
+        if arguments.map:
+            _draw_shards(store, arguments.map)
+        if arguments.picture:
+            _draw_field(store, arguments.picture, arguments.field)
     return 1 if report.failures else 0
 
 
@@ -156,6 +158,8 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _status(arguments: argparse.Namespace) -> int:
     store = _opened(arguments)
     shards, chunks = store.shards(), store.chunks()
+    if arguments.map:
+        _draw_shards(store, arguments.map)
     if arguments.json:
         print_json(
             {
@@ -212,8 +216,11 @@ def _read(arguments: argparse.Namespace) -> int:
         region = Box(*arguments.box)
     elif arguments.polygon is not None:
         region = Polygon(np.reshape(arguments.polygon, (-1, 2)).tolist())
+    if arguments.out is not None and arguments.out.endswith(".geojson"):
+        _draw_shards(store, arguments.out, region)
+        return 0
     if arguments.out is not None and not arguments.out.endswith(".csv"):
-        _draw(store, arguments.out, region, fields)
+        _draw_field(store, arguments.out, fields[0] if fields else None, region)
         return 0
     found = store.region(region, fields)
     if arguments.json:
@@ -245,25 +252,31 @@ def _pyramid(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(store: GridStore, path: str, region: Region | None, fields: list[str] | None) -> None:
-    import numpy as np
+def _draw_shards(store: GridStore, path: str, region: Region | None = None) -> None:
+    from terrazzo.gridding.maps import shard_map
+    from terrazzo.gridding.pictures import shards_geojson, shards_svg
 
-    from terrazzo.drawing import heatmap_png
-    from terrazzo.gridding.pictures import field_pixels, legend_svg, shards_geojson, shards_svg
+    match Path(path).suffix:
+        case ".geojson":
+            Path(path).write_text(shards_geojson(store, region=region), encoding="utf-8")
+        case ".svg":
+            Path(path).write_text(shards_svg(store, region), encoding="utf-8")
+        case ".png":
+            Path(path).write_bytes(shard_map(store, region).to_png())
+        case _:
+            raise ValueError(f"{path!r}: the ending says what is drawn: .svg, .png or .geojson")
 
-    if path.endswith(".geojson"):
-        Path(path).write_text(shards_geojson(store, region=region), encoding="utf-8")
-    elif path.endswith(".svg"):
-        Path(path).write_text(shards_svg(store, region), encoding="utf-8")
-    elif path.endswith(".png"):
-        field = fields[0] if fields else next(iter(store.fields))
-        pixels = field_pixels(store, field, region)
-        Path(path).write_bytes(heatmap_png(pixels))
-        if np.isfinite(pixels).any():
-            low, high = float(np.nanmin(pixels)), float(np.nanmax(pixels))
-            Path(path).with_suffix(".svg").write_text(legend_svg(low, high, field), encoding="utf-8")
+
+def _draw_field(store: GridStore, path: str, name: str | None, region: Region | None = None) -> None:
+    from terrazzo.gridding.maps import field_map
+
+    if Path(path).suffix not in (".svg", ".png"):
+        raise ValueError(f"{path!r}: the ending says what is drawn: .svg or .png")
+    found = field_map(store, name or next(iter(store.fields)), region)
+    if path.endswith(".svg"):
+        Path(path).write_text(found.to_svg(), encoding="utf-8")
     else:
-        raise ValueError(f"{path!r}: the ending says what is drawn: .svg, .geojson or .png")
+        Path(path).write_bytes(found.to_png())
 
 
 def _table(found: Cellwise) -> str:
