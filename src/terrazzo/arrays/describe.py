@@ -14,6 +14,7 @@ from terrazzo.arrays.documents import document_key
 from terrazzo.arrays.stored import inventory_of, layout_fingerprint, listed, stored_versions
 from terrazzo.drawing import grid_svg, nbytes_text
 from terrazzo.inventory import Inventory
+from terrazzo.metadata.draft import FALLBACK
 
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
@@ -116,6 +117,13 @@ def _array(described: object) -> Array:
     return described
 
 
+def _data_type(array: Array) -> str:
+    """With the type that it stands in for, where that is not known (a fallback of the 2022 draft)."""
+    told = array.metadata.extra.get(FALLBACK)
+    of = told.get("of") if isinstance(told, dict) else None
+    return f"{array.metadata.data_type}" + (f" (fallback of {of})" if of is not None else "")
+
+
 def _picture(array: Array) -> str:
     inner = array.layout.inner_shape
     uniform = array.layout.grid.uniform_shape
@@ -151,7 +159,7 @@ def array_lines(array: Array) -> list[tuple[str, object]]:
     lines: list[tuple[str, object]] = [
         ("Type", "Array"),
         ("Zarr format", array.metadata.zarr_format),
-        ("Data type", array.metadata.data_type),
+        ("Data type", _data_type(array)),
         ("Fill value", array.fill_value),
         ("Shape", array.shape),
     ]

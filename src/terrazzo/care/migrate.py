@@ -43,6 +43,7 @@ from terrazzo.metadata import (
 )
 from terrazzo.metadata.data_types import NumpyRecord, Objects
 from terrazzo.metadata.data_types.objects import OBJECTS_REFUSED
+from terrazzo.metadata.draft import FALLBACK
 from terrazzo.options import Options
 from terrazzo.progress import Progress, Step, follow
 from terrazzo.stores.keys import path_of_key
@@ -212,7 +213,8 @@ def _plan(
         encoding = Extension("v2", {"separator": separator})
     elif encoding.name == "terrazzo.draft":
         encoding = Extension("default", {"separator": separator})
-    made = replace(node, codecs=codecs, chunk_key_encoding=encoding, dialect=dialect)
+    extra = {name: value for name, value in node.extra.items() if name != FALLBACK}
+    made = replace(node, codecs=codecs, chunk_key_encoding=encoding, dialect=dialect, extra=extra)
     if view is None:
         if isinstance(node.data_type, Objects):
             raise MetadataError(f"{here.name} cannot be said in Zarr 3: {OBJECTS_REFUSED}")

@@ -15,19 +15,29 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from terrazzo.errors import MetadataError, UnknownCodecError
-from terrazzo.metadata.data_types import Complex, DataType, Struct, data_type_from_json
+from terrazzo.metadata.data_types import Complex, DataType, RawBits, Struct, data_type_from_json
 from terrazzo.metadata.draft_types import Fallback, draft_element, draft_fill, draft_spelling
 from terrazzo.metadata.numcodecs_names import chain_from_numcodecs, chain_to_numcodecs, objects_of
 from terrazzo.metadata.numpy_types import ElementType, fill_to_numpy
 from terrazzo.metadata.problems import Problems, describe, join, refuse, remark
 
-__all__ = ["SHARDING", "Way", "array_from_draft", "array_to_draft", "check_extensions", "group_from_draft"]
+__all__ = [
+    "FALLBACK",
+    "SHARDING",
+    "Way",
+    "array_from_draft",
+    "array_to_draft",
+    "check_extensions",
+    "group_from_draft",
+]
 
 Json = dict[str, Any]
 Way = Literal["P", "D"]
 CODEC = {"P": "https://purl.org/zarr/spec/codec/{}/1.0", "D": "https://purl.org/zarr/spec/codecs/{}/1.0"}
 SHARDING = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"
 SHARDING_OF_THE_LETTER = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
+#: the member that says which data type was not known, for whoever shows the array
+FALLBACK = "terrazzo.fallback"
 #: compressors that the reader of zarr-python knows
 COMPRESSORS = ("gzip", "zlib", "blosc", "bz2", "lz4", "lzma", "zstd")
 MEMBERS = frozenset(
@@ -111,6 +121,9 @@ def array_from_draft(
         ]
         chunk_shape = [edge * count for edge, count in zip(chunk_shape, counts, strict=True)]
     scalar = "c0" if way == "P" else "c"
+    told = (
+        {} if element.instead_of is None else {FALLBACK: {"must_understand": False, "of": element.instead_of}}
+    )
     return {
         "zarr_format": 3,
         "node_type": "array",
@@ -124,6 +137,7 @@ def array_from_draft(
         "fill_value": fill,
         "codecs": codecs,
         "attributes": attributes,
+        **told,
     }
 
 
@@ -339,6 +353,8 @@ def _unwrapped(codecs: list[Json]) -> tuple[list[int], list[Json]]:
 def _fill(fill: Any, data_type: DataType, endian: str | None, way: Way) -> Any:
     if way == "P" or isinstance(data_type, Struct):
         return fill_to_numpy(fill, data_type, endian)
+    if isinstance(data_type, RawBits):
+        return "0x" + fill.tobytes().hex()
     value = data_type.fill_to_json(fill)
     if isinstance(data_type, Complex):
         return [_signed(one) for one in value]

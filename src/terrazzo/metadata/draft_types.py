@@ -7,6 +7,7 @@ changed too often.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -59,7 +60,7 @@ def draft_element(found: Any, path: str, objects: DataType | None, fallback: Fal
                 remark(
                     path, f"found {describe(found['type'])}, which is not known; read as {describe(other)}"
                 )
-            return element
+            return replace(element, instead_of=str(found["type"]))
         raise
 
 
@@ -83,7 +84,18 @@ def draft_fill(value: Any, element: ElementType, path: str, *, strict: bool) -> 
         return _from_digits(value, element, path)
     if isinstance(element.data_type, RawBits) and isinstance(value, list):
         return value
+    if isinstance(element.data_type, RawBits) and isinstance(value, str) and value[:2] in ("0x", "0b"):
+        return _raw_from_digits(value, element.dtype.itemsize, path)
     return fill_from_numpy(value, element, path, strict=strict)
+
+
+def _raw_from_digits(value: str, nbytes: int, path: str) -> list[int]:
+    """Bytes in the order in which their digits stand."""
+    base, width = (16, 2) if value[1] == "x" else (2, 8)
+    digits = value[2:]
+    if len(digits) != width * nbytes or not set(digits.lower()) <= set("0123456789abcdef"[:base]):
+        refuse(path, f"found {describe(value)}, must have {width * nbytes} digits after {value[:2]}")
+    return [int(digits[place : place + width], base) for place in range(0, len(digits), width)]
 
 
 def _from_digits(value: str, element: ElementType, path: str) -> Any:

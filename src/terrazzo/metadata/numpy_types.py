@@ -45,6 +45,7 @@ class ElementType:
     data_type: DataType
     endian: str | None
     dtype: np.dtype[Any]  # as it is stored; the data type's own for elements of any length
+    instead_of: str | None = None  # the type that is not known, where this is its fallback
 
 
 def element_type(
