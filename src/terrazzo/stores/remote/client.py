@@ -26,7 +26,7 @@ ABSENT = "absent"
 #: no range can lie past this
 LARGEST = 1 << 62
 #: one part of a multipart upload; services allow 10,000 parts
-PART_NBYTES = 16 << 20
+PART_NBYTES = 8 << 20
 
 
 class Client(ABC):

@@ -358,3 +358,4 @@ def _close_sessions() -> None:
                 start(session.close()).result(2.0)
             except (Exception, asyncio.CancelledError):
                 pass
+    _sessions.clear()

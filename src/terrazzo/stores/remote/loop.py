@@ -7,8 +7,12 @@ callers wait with.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import gc
 import os
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -20,6 +24,11 @@ from terrazzo.stores.remote.native import keep_for_ever
 __all__ = ["on_the_loop", "start", "together", "wait_for"]
 
 T = TypeVar("T")
+
+#: references to a loop that nobody uses: the tuple, the thread that ran it, the name, and the call that counts
+AT_REST = 4
+#: seconds that a process waits at its end for answers that are being handed over
+LAST_WAIT = 0.25
 
 _guard = threading.Lock()
 _running: tuple[int, asyncio.AbstractEventLoop, threading.Thread] | None = None
@@ -72,13 +81,13 @@ async def together(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 def _loop() -> asyncio.AbstractEventLoop:
     global _running
     known = _running
-    if known is not None and known[0] == os.getpid():
+    if known is not None and known[0] == os.getpid() and not known[1].is_closed():
         return known[1]
     with _guard:
         known = _running
-        if known is not None and known[0] == os.getpid():
+        if known is not None and known[0] == os.getpid() and not known[1].is_closed():
             return known[1]
-        if known is not None:
+        if known is not None and known[0] != os.getpid():
             keep_for_ever(known[1])  # its selector is shared with the parent
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=_run, args=(loop,), name="terrazzo-remote", daemon=True)
@@ -90,6 +99,35 @@ def _loop() -> asyncio.AbstractEventLoop:
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     loop.run_forever()
+    loop.close()
+
+
+@atexit.register
+def _stop() -> None:
+    """End what is on its way, and let obstore's threads out of the interpreter: one that still hands over an answer
+    while the interpreter goes would abort the process."""
+    known = _running
+    if known is None or known[0] != os.getpid() or known[1].is_closed():
+        return
+    _, loop, thread = known
+    try:
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(2.0)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(2.0)
+    except (Exception, asyncio.CancelledError):
+        return
+    # each answer on its way holds a reference to the loop until its thread is done with it
+    gc.collect()
+    end = time.monotonic() + LAST_WAIT
+    while sys.getrefcount(loop) > AT_REST and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+async def _cancel_all() -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _after_fork() -> None:
