@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from terrazzo import shard
 from terrazzo.errors import ShardError
 from terrazzo.shard import (
     EMPTY,
@@ -156,3 +157,27 @@ def test_orders_are_shared_and_protected() -> None:
 def test_an_unknown_order() -> None:
     with pytest.raises(ValueError, match=r"'hilbert'.*'morton'"):
         order("hilbert", (2, 2))
+
+
+@given(
+    entries=st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 15, 16, 20, 99, 100, 101, 2**63, 2**64 - 1, 2**64 - 2]),
+            st.sampled_from([0, 1, 4, 16, 80, 84, 100, 101, 2**63, 2**64 - 1, 2**64 - 16]),
+        ),
+        max_size=6,
+    ),
+    span=st.sampled_from([(0, 16), (84, 100), (0, 100), (100, 100), (0, 0)]),
+)
+def test_what_passes_at_a_glance_passes_every_check(
+    entries: list[tuple[int, int]], span: tuple[int, int]
+) -> None:
+    table = np.array(entries, np.uint64).reshape(-1, 2)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shard, "_are_right", lambda *_: False)
+            check_entries(table, 100, span, True, "shard")
+    except ShardError:
+        assert not shard._are_right(table, 100, span)
+    else:
+        assert span != (84, 100) or shard._are_right(table, 100, span)

@@ -8,6 +8,7 @@ Specification: https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-in
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -150,7 +151,7 @@ class ShardingIndexed(ShardingCodec):
         return index_range(self.index_location, self.index_nbytes(count))
 
     def decode_index(self, encoded: Buffer, count: tuple[int, ...]) -> Entries:
-        """Entries uint64 (n, 2), not yet checked against the shard; raises CodecError or ChecksumError."""
+        """Entries uint64 (n, 2), not checked against the shard, maybe read-only; raises CodecError or ChecksumError."""
         nbytes = self.index_nbytes(count)
         found = memoryview(encoded).nbytes
         if found != nbytes:
@@ -164,7 +165,10 @@ class ShardingIndexed(ShardingCodec):
             computed = crc32c(view[:table])
             if stored != computed:
                 raise ChecksumError(f"crc32c: the index has {computed:#010x}, stored is {stored:#010x}")
-        return np.frombuffer(view[:table], "<u8").astype(np.uint64).reshape(-1, 2)
+        entries = np.frombuffer(view[:table], "<u8").reshape(-1, 2)
+        # bytes of its own do not change, and keep nothing else alive
+        alone = type(encoded) is bytes and sys.byteorder == "little"
+        return entries if alone else entries.astype(np.uint64)
 
     def encode_index(self, entries: Entries, count: tuple[int, ...]) -> bytes:
         """The encoded index."""
