@@ -604,6 +604,8 @@ def test_tags_that_stay_here() -> None:
 def test_identities_that_last() -> None:
     assert is_lasting(("file", "/x")) and is_lasting((("file", "/x"), "a/")) and is_lasting("name")
     assert not is_lasting(5) and not is_lasting((5, "a/")) and not is_lasting(((5, "a/"), "b/"))
+    assert is_lasting((("S3Store", None, "", "bucket"), "prefix/"))
+    assert not is_lasting((("obstore", 140_000), "prefix/")) and not is_lasting(("x", object()))
     assert not is_lasting(()) and not is_lasting(None) and not is_lasting(frozenset())
 
 
@@ -616,3 +618,104 @@ def test_a_range_past_the_end_is_an_error_as_without_a_cache(tmp_path: Path) -> 
     for asked in ((5, 10), (20, 1), (-1, 2), (0, -1)):
         with pytest.raises(StoreError):
             store.fetch([(source, [asked])])
+
+
+# -- over a network ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place() -> Iterator[Any]:
+    pytest.importorskip("obstore")
+    from tests.remote.place import Place
+
+    with Place() as place:
+        yield place
+
+
+def remote(place: Any, folder: Path | None, **options: Any) -> Store:
+    keeping = {} if folder is None else {"cache": folder, **options}
+    endpoint = f"http://127.0.0.1:{place.port}"
+    return open_store(
+        "s3://bucket/x.zarr", endpoint_url=endpoint, key="k", secret="hunter2", tries=2, **keeping
+    )[0]
+
+
+class TestCachingStoreOverS3(StoreSuite):
+    @pytest.fixture
+    def store(self, place: Any, tmp_path: Path) -> Store:  # type: ignore[override]
+        return remote(place, tmp_path / "cache", cache_fresh=0.0)
+
+
+def test_over_s3(place: Any, tmp_path: Path) -> None:
+    terrazzo.create_array(remote(place, None), data=VALUES, chunks=(8, 8), shards=(32, 32), compressors=None)
+    array = terrazzo.open_array(remote(place, tmp_path), mode="r")
+    assert (array[:] == VALUES).all()
+    place.requests.clear()
+    assert (array[:] == VALUES).all() and (array[9:30, 5] == VALUES[9:30, 5]).all()
+    assert place.requests == []
+    before = place.sent_nbytes
+    again = terrazzo.open_array(remote(place, tmp_path), mode="r")  # as another program would
+    assert (again[:] == VALUES).all()
+    assert len(place.requests) <= 5 and place.sent_nbytes - before < 100
+    terrazzo.open_array(remote(place, None), mode="r+")[:] = VALUES + 1
+    assert (terrazzo.open_array(remote(place, tmp_path), mode="r")[:] == VALUES + 1).all()
+    told = "".join(str(path) for path in tmp_path.rglob("*")) + repr(again.store)
+    assert "hunter2" not in told and "hunter2" not in str([vars(one) for one in (again.store,)])
+
+
+@pytest.mark.parametrize("tags", ["weak", "none", "changing"])
+def test_a_service_whose_versions_cannot_be_told_is_not_kept(place: Any, tmp_path: Path, tags: str) -> None:
+    terrazzo.create_array(remote(place, None), data=VALUES, chunks=(8, 8), shards=(32, 32))
+    place.tags = tags
+    store = remote(place, tmp_path, cache_fresh=math.inf)
+    try:
+        array = terrazzo.open_array(store, mode="r")
+        assert (array[:] == VALUES).all() and (array[3:5, 3:5] == VALUES[3:5, 3:5]).all()
+    except StoreError:
+        assert tags == "changing"  # refused, as without a cache
+    else:
+        assert tags == "changing" or files_of(tmp_path) == []
+
+
+def test_writers_and_readers_through_one_folder_over_s3(place: Any, tmp_path: Path) -> None:
+    """Compare-and-swap through the cache loses nothing, and what is read is one version."""
+    trusted = {"cache_fresh": 0.01, "cache_nbytes": 1 << 20}
+    writer = terrazzo.create_array(
+        remote(place, tmp_path, **trusted),
+        shape=(16, 16),
+        dtype="i4",
+        chunks=(4, 4),
+        shards=(16, 16),
+        fill_value=-1,
+    )
+    writer[:] = 0
+    wrong: list[Any] = []
+    done = threading.Event()
+
+    def write(corner: int) -> None:
+        array = terrazzo.open_array(remote(place, tmp_path, **trusted), mode="r+")
+        for number in range(1, 16):
+            array[corner : corner + 4, :] = number
+
+    def read() -> None:
+        array = terrazzo.open_array(remote(place, tmp_path, **trusted), mode="r")
+        last = np.zeros(16, "i4")
+        while not done.is_set():
+            found = array[:]
+            if (found != found[:, :1]).any() or (found[::4, 0] != found[3::4, 0]).any():
+                wrong.append(found)
+            if (found[:, 0] < last).any():
+                wrong.append("back in time")
+            last = found[:, 0]
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    writers = [threading.Thread(target=write, args=(corner,)) for corner in (0, 4, 8)]
+    for thread in (*readers, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert wrong == []
+    assert (terrazzo.open_array(remote(place, tmp_path), mode="r")[:12] == 15).all()

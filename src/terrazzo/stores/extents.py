@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import struct
+import sys
 import threading
 import time
 from bisect import bisect_left, insort
@@ -24,7 +25,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import NamedTuple
 
-from terrazzo.errors import StoreError
+from terrazzo.errors import StoreError, UnsupportedError
 from terrazzo.stores.contract import Buffer
 
 __all__ = ["Extents", "Found", "Name", "name_of"]
@@ -40,8 +41,9 @@ LONGEST = 8 << 20
 #: what a file takes on a disk is rounded up to this
 PAGE = 4096
 _FILE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,16})").fullmatch
-_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_OLD = os.O_RDONLY | _PLAIN
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
 _NOTES, _NOTE = "notes", "last"  # beside an object's versions; counted and thrown out like ranges
 _STALE = 3600.0  # seconds after which an unfinished file is a dead writer's
 _TOUCHED = 10 * 10**9  # nanoseconds within which another use is not written down
@@ -403,7 +405,7 @@ def _locked(path: str, wait: bool = True) -> Iterator[int]:
     """An open file, locked alone; -1 where somebody has it and nobody waits."""
     import fcntl
 
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | _PLAIN, 0o600)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -417,6 +419,10 @@ def _locked(path: str, wait: bool = True) -> Iterator[int]:
 
 def _claim(folder: str) -> None:
     """Make the folder, or make sure that nobody else can have put into it what we would believe."""
+    if sys.platform == "win32":
+        raise UnsupportedError(
+            "caches on Windows are not supported yet: they are shared by locks that it does not have"
+        )
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         looked = os.stat(folder)

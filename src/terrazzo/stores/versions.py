@@ -52,7 +52,7 @@ def tag_of_text(text: str) -> Tag | None:
 
 
 def is_lasting(identity: Hashable) -> bool:
-    """Whether a store's identity means the same place in another process: a name, not the number of an object."""
-    while isinstance(identity, tuple) and identity and isinstance(identity[0], tuple | int):
-        identity = identity[0]
-    return bool(identity) and isinstance(identity, tuple | str)
+    """Whether a store's identity means the same place in another process: names alone, and no number of an object."""
+    if isinstance(identity, tuple):
+        return bool(identity) and all(part in (None, "", ()) or is_lasting(part) for part in identity)
+    return isinstance(identity, str) and identity != ""
