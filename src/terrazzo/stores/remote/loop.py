@@ -71,10 +71,11 @@ async def together(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     finally:
         for task in tasks:
             task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    for one in ended:
-        if isinstance(one, BaseException) and not isinstance(one, asyncio.CancelledError):
-            raise one
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        failed = None if task.cancelled() else task.exception()
+        if failed is not None:
+            raise failed
     return [task.result() for task in tasks]
 
 

@@ -34,6 +34,7 @@ class RemoteSink(BufferSink):
     def file(self) -> IO[bytes] | None:
         """Where a large object waits; at its start."""
         if self._file is not None:
+            self._spill()
             self._file.flush()
             self._file.seek(0)
         return self._file
@@ -50,6 +51,7 @@ class RemoteSink(BufferSink):
             raise StoreError("this new object was given up or stored already; ask the store for another sink")
         if self._file is None:
             return self.value()
+        self._spill()
         self._file.flush()
         return mmap.mmap(self._file.fileno(), self._end, access=mmap.ACCESS_READ)
 
@@ -64,6 +66,7 @@ class RemoteSink(BufferSink):
             self.discard()
 
     def _spill(self) -> None:
+        """What waits in memory goes into the file."""
         assert self._pieces is not None
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="terrazzo-")  # noqa: SIM115 - it lives as long as the sink
