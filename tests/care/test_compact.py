@@ -122,7 +122,7 @@ def test_only_above_a_share_and_in_a_region() -> None:
         compact(array, dead=share - 0.01, progress=lambda done, total: seen.append((done, total))).rewritten
         == 1
     )
-    assert seen == [(0, 2), (1, 2), (2, 2)]
+    assert seen == [(0, 1), (1, 1)]
 
 
 def test_what_is_refused() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from terrazzo.care.check import check
 from terrazzo.care.compact import CompactReport, compact
 from terrazzo.care.copy import copy
+from terrazzo.care.hierarchy import Summary, inventories
 from terrazzo.care.merge import merge
 from terrazzo.care.migrate import Migration, migrate
 from terrazzo.care.presence import PresenceMap, presence_map
@@ -27,9 +28,11 @@ __all__ = [
     "RepairReport",
     "Report",
     "ShardMap",
+    "Summary",
     "check",
     "compact",
     "copy",
+    "inventories",
     "merge",
     "migrate",
     "presence_map",

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from terrazzo.arrays.array import Array
+from terrazzo.care.hierarchy import arrays_of, opened
 from terrazzo.errors import ReadOnlyError, UnsupportedError
-from terrazzo.groups.opening import open_array
+from terrazzo.inventory import Inventory
 from terrazzo.progress import Progress, follow
 from terrazzo.shard import order
 from terrazzo.stores.flow import run
@@ -59,17 +60,22 @@ def compact(
 ) -> CompactReport:
     """Write the shards of an array anew whose share of dead bytes is above `dead`.
 
-    node: an Array, or anything that `open_array` takes. region: as in `array.inventory`. chunk_order: "morton", "C" or
+    node: an Array, a Group with all arrays below it, or anything that `open` takes. region: as in `array.inventory`, of
+    an array. chunk_order: "morton", "C" or
     "F"; given, shards whose chunks lie otherwise are rewritten too. foreign: what becomes of shards that are files of
     another format too: UnsupportedError, or they are kept as they are. slack: whether zero bytes behind chunks count as
     dead; "keep" leaves shards alone that have no more than `dead` of others, and a rewritten one has none. progress:
-    counts shards.
+    counts shards that are rewritten.
 
     Each shard is replaced as by any other writer: at once, under its lock. Raises ShardError where an index is damaged.
     """
-    array = node if isinstance(node, Array) else open_array(node, mode="r+", storage_options=storage_options)
-    if array.read_only:
-        raise ReadOnlyError(f"array {array.path!r} was opened for reading; open it with mode='r+'")
+    node = opened(node, "r+", storage_options)
+    arrays = [array for _, array in arrays_of(node)]
+    if region is not None and not isinstance(node, Array):
+        raise ValueError("a region is of one array; name the array, or compact all of the group")
+    for array in arrays:
+        if array.read_only:
+            raise ReadOnlyError(f"array {array.path!r} was opened for reading; open it with mode='r+'")
     if chunk_order not in (None, "morton", "C", "F"):
         raise ValueError(f"chunk_order={chunk_order!r}; 'morton', 'C', 'F' or None is allowed")
     if not 0 <= dead <= 1:
@@ -77,33 +83,44 @@ def compact(
     if slack not in ("drop", "keep"):
         raise ValueError(f"slack={slack!r}; 'drop' or 'keep' is allowed")
     report = CompactReport()
-    if array.layout.sharding is None:
-        return report
-    found = array.inventory(region, slack=slack == "keep")
-    report.shards, report.before = len(found.keys), int(found.sizes.sum())
-    unused = found.dead if found.slack is None else found.dead - found.slack
-    lying = None if chunk_order is None else _lies_otherwise(array, found, chunk_order)
-    strategy = Replace(chunk_order or "morton")
-    prefix = len(array.layout.prefix)
-    with follow(progress, len(found.keys), "compacting") as step:
-        for k, key in enumerate(found.keys):
-            if unused[k] > dead * found.sizes[k] or (lying is not None and lying[k]):
-                place = array.layout.keys.parse(key[prefix:], array.ndim)
-                assert place is not None
-                shard = EncodedShard(place, np.zeros(0, np.int64), np.zeros((0, 3), np.int64), [])
-                cost = array.chunk_store.cost
-                flow = put_encoded(array.layout, [shard], array.options, array.index_cache, strategy, cost)
-                try:
-                    run(flow, array.chunk_store)
-                except UnsupportedError:
-                    if foreign == "refuse":
-                        raise
-                    report.foreign.append(key)
-                else:
-                    report.rewritten += 1
-            step(1)
-    report.after = int(array.inventory(region).sizes.sum()) if report.rewritten else report.before
+    sharded = [array for array in arrays if array.layout.sharding is not None]
+    found = [array.inventory(region, slack=slack == "keep") for array in sharded]
+    wanting = [_wanting(array, one, dead, chunk_order) for array, one in zip(sharded, found, strict=True)]
+    with follow(progress, sum(map(len, wanting)), "compacting") as step:
+        for array, stored, keys in zip(sharded, found, wanting, strict=True):
+            rewritten = report.rewritten
+            for key in keys:
+                _rewrite(array, key, chunk_order, foreign, report)
+                step(1)
+            nbytes = int(stored.sizes.sum())
+            report.shards += len(stored.keys)
+            report.before += nbytes
+            report.after += (
+                nbytes if rewritten == report.rewritten else int(array.inventory(region).sizes.sum())
+            )
     return report
+
+
+def _wanting(array: Array, found: Inventory, dead: float, chunk_order: Order | None) -> list[str]:
+    """The keys of the shards to rewrite."""
+    unused = found.dead if found.slack is None else found.dead - found.slack
+    lying = [False] * len(found.keys) if chunk_order is None else _lies_otherwise(array, found, chunk_order)
+    return [key for k, key in enumerate(found.keys) if lying[k] or unused[k] > dead * found.sizes[k]]
+
+
+def _rewrite(array: Array, key: str, chunk_order: Order | None, foreign: str, report: CompactReport) -> None:
+    place = array.layout.keys.parse(key[len(array.layout.prefix) :], array.ndim)
+    assert place is not None
+    shard = EncodedShard(place, np.zeros(0, np.int64), np.zeros((0, 3), np.int64), [])
+    strategy, store = Replace(chunk_order or "morton"), array.chunk_store
+    try:
+        run(put_encoded(array.layout, [shard], array.options, array.index_cache, strategy, store.cost), store)
+    except UnsupportedError:
+        if foreign == "refuse":
+            raise
+        report.foreign.append(key)
+    else:
+        report.rewritten += 1
 
 
 def _lies_otherwise(array: Array, found: Any, kind: str) -> list[bool]:

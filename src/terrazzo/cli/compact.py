@@ -14,7 +14,7 @@ NAME = "compact"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="a sharded array")
+    parser.add_argument("url", metavar="URL", help="an array, or a group with every array below it")
     parser.add_argument(
         "--dead",
         type=float,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from terrazzo.arrays.array import Array
+from terrazzo.care.hierarchy import Summary, inventories
 from terrazzo.care.presence import presence_map
 from terrazzo.cli.output import print_fields, print_json, print_lines, write_picture
 from terrazzo.cli.selection import parse_selection
-from terrazzo.drawing import nbytes_text
-from terrazzo.groups.opening import open_array
+from terrazzo.drawing import nbytes_text, printable
+from terrazzo.groups.group import Group
+from terrazzo.groups.opening import open as open_node
 from terrazzo.inventory import Inventory
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -18,7 +21,7 @@ NAME = "inventory"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="an array")
+    parser.add_argument("url", metavar="URL", help="an array, or a group with every array below it")
     parser.add_argument("region", metavar="REGION", nargs="?", help="of the array: 0:100,:,5")
     parser.add_argument("--save", metavar="FILE", help="write a manifest")
     parser.add_argument("--against", metavar="FILE", help="tell what changed since a manifest was written")
@@ -29,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    array = open_array(arguments.url, mode="r")
+    array = open_node(arguments.url, mode="r")
+    if not isinstance(array, Array):
+        return _of_group(array, arguments)
     if arguments.against is not None:
         stale = Inventory.load(arguments.against).stale_keys(array)
         if arguments.json:
@@ -55,17 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     found = array.inventory(region, slack=arguments.slack)
     if arguments.save is not None:
         found.save(arguments.save)
+    summary = Summary.of_inventory(found, array.nchunks)
     if arguments.json:
-        told: dict[str, Any] = {
-            "chunks": len(found),
-            "chunks_of_array": array.nchunks,
-            "objects": len(found.keys),
-            "nbytes": int(found.sizes.sum()),
-            "chunk_nbytes": found.stored_nbytes,
-            "dead_nbytes": found.dead_nbytes,
-            "slack_nbytes": found.slack_nbytes,
-            "ratio": found.ratio,
-        }
+        told: dict[str, Any] = summary.to_json()
         if arguments.chunks:
             told["table"] = [
                 {"chunk": chunk, "key": found.keys[number], "offset": offset, "nbytes": nbytes}
@@ -79,19 +76,43 @@ def run(arguments: argparse.Namespace) -> int:
             ]
         print_json(told)
         return 0
-    print_fields(
-        [
-            ("chunks stored", f"{len(found):,} of {array.nchunks:,}"),
-            ("objects", f"{len(found.keys):,} of {nbytes_text(int(found.sizes.sum()))}"),
-            (
-                "chunk bytes",
-                f"{nbytes_text(found.stored_nbytes)}, {found.ratio:.1f} times smaller than decoded",
-            ),
-            (
-                "dead bytes",
-                nbytes_text(found.dead_nbytes)
-                + (f", {nbytes_text(found.slack_nbytes or 0)} of them slack" if arguments.slack else ""),
-            ),
-        ]
-    )
+    print_fields(_fields(summary))
     return 0
+
+
+def _of_group(group: Group, arguments: argparse.Namespace) -> int:
+    """One line for every array below a group, and all of them together."""
+    for word in ("region", "save", "against", "picture"):
+        if getattr(arguments, word) is not None:
+            raise ValueError(f"{word} is for one array, and {arguments.url!r} is a group; name the array")
+    if arguments.map or arguments.chunks:
+        raise ValueError(
+            f"maps and tables are of one array, and {arguments.url!r} is a group; name the array"
+        )
+    found = inventories(group, slack=arguments.slack, progress=not arguments.quiet)
+    nothing = Summary(0, 0, 0, 0, 0, 0, 0, 0 if arguments.slack else None)
+    total = sum(found.values(), nothing)
+    if arguments.json:
+        arrays = {path: summary.to_json() for path, summary in found.items()}
+        print_json({"arrays": arrays, "total": total.to_json()})
+        return 0
+    lines = [
+        (
+            printable(path),
+            f"{one.chunks:,} of {one.of:,} chunks in {one.objects:,} objects of {nbytes_text(one.nbytes)}"
+            + (f", {nbytes_text(one.dead_nbytes)} dead" if one.dead_nbytes else ""),
+        )
+        for path, one in found.items()
+    ]
+    print_fields([*lines, ("arrays", f"{len(found):,}"), *_fields(total)])
+    return 0
+
+
+def _fields(found: Summary) -> list[tuple[str, object]]:
+    slack = "" if found.slack_nbytes is None else f", {nbytes_text(found.slack_nbytes)} of them slack"
+    return [
+        ("chunks stored", f"{found.chunks:,} of {found.of:,}"),
+        ("objects", f"{found.objects:,} of {nbytes_text(found.nbytes)}"),
+        ("chunk bytes", f"{nbytes_text(found.chunk_nbytes)}, {found.ratio:.1f} times smaller than decoded"),
+        ("dead bytes", nbytes_text(found.dead_nbytes) + slack),
+    ]
