@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import terrazzo
-from terrazzo.gridding import Config, GridConfigError, SchemaError, load_config, make_plan, run
+from terrazzo.gridding import Config, GridConfigError, NoDataWarning, SchemaError, load_config, make_plan, run
 from terrazzo.gridding.inputs import FunctionSource, SpilledSource, source_from
 from tests.gridding.cases import ATL06, HEIGHTS, SAMPLES, SEGMENTS, configuration, healpix, segments
 
@@ -174,3 +174,36 @@ def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text("[1]")
     with pytest.raises(GridConfigError, match="holds list"):
         load_config(tmp_path / "c.json")
+
+
+def test_what_is_read_decides_what_is_current(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    rows = [f"{k / 100},{k / 200},{k},{k * 2}" for k in range(9000)]
+    path.write_text("\n".join(["longitude,latitude,a,b", *rows]))
+    names = {"longitude": "longitude", "latitude": "latitude"}
+    source = {"reader": "csv", "files": str(path), "coordinates": names, "variables": {"h": "a"}}
+    variables = {"h": {"function": "max", "source": "h"}}
+
+    def again(**changed: Any) -> tuple[int, int]:
+        report = run(
+            configuration(healpix(2, 4, 6), variables, {**source, **changed}), store=tmp_path / "store"
+        )
+        return report.written, report.current
+
+    written, _ = again()
+    assert written > 1 and again() == (0, written)
+    assert again(variables={"h": "b"}) == (written, 0), "another column"
+    assert again() == (written, 0)
+    assert again(filters=[{"dataset": "a", "op": "gt", "value": -1}]) == (written, 0)
+    assert again() == (written, 0)
+    # one digit in the middle of a file of the same length
+    text = path.read_text()
+    path.write_text(text.replace("\n45.0,22.5,4500,9000", "\n45.0,22.5,4501,9000"))
+    assert path.stat().st_size == len(text)
+    assert again() == (written, 0)
+
+
+def test_groups_that_are_nowhere_are_said(tmp_path: Path) -> None:
+    config = configuration(GRID, HEIGHTS, {**ATL06, "groups": ["gt1l", "gt9l"]})
+    with pytest.warns(NoDataWarning, match="'gt9l' is in none of 8 files"):
+        run(config, store=tmp_path)

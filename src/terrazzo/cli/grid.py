@@ -41,22 +41,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--plan", metavar="FILE", help="a plan that was made earlier")
     one.add_argument("--engine", choices=ENGINES, help="instead of execution.engine")
     one.add_argument("--workers", type=int, metavar="N", help="instead of execution.workers")
-    one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
+    one.add_argument("--shards", metavar="KEYS", type=_keys, help="only these shards, as 12,17")
     one.add_argument("--overwrite", action="store_true", help="delete the group first")
     one.add_argument("--map", metavar="FILE", help="draw the shards: .svg, .png or .geojson")
     one.add_argument("--picture", metavar="FILE", help="draw a field: .png or .svg")
     one.add_argument("--field", metavar="NAME", help="the field to draw (the first)")
     one = action("plan", "which shards there are, and what a run would write at most", _plan)
     one.add_argument("--out", metavar="FILE", help="keep the plan: .json, or .parquet")
-    one.add_argument("--shards", metavar="KEYS", help="only these shards, as 12,17")
+    one.add_argument("--shards", metavar="KEYS", type=_keys, help="only these shards, as 12,17")
     one = action("status", "what is stored so far", _status)
     one.add_argument("--map", metavar="FILE", help="draw the shards: .svg, .png or .geojson")
     one = action("audit", "compare the store with its receipts", _audit)
     one.add_argument("--lengths", action="store_true", help="compare lengths only, read no object")
     one = action("read", "cells of a region as CSV, or a picture of them", _read)
-    one.add_argument("--box", metavar="W,S,E,N", type=_numbers, help="degrees")
-    one.add_argument("--polygon", metavar="LON,LAT,…", type=_numbers, help="degrees, corner after corner")
-    one.add_argument("--point", metavar="LON,LAT", type=_numbers, help="the cell around a point")
+    one.add_argument("--box", metavar="W,S,E,N", type=_numbers("west, south, east, north", 4), help="degrees")
+    one.add_argument(
+        "--polygon",
+        metavar="LON,LAT,…",
+        type=_numbers("longitude and latitude of each corner"),
+        help="degrees, corner after corner",
+    )
+    one.add_argument(
+        "--point",
+        metavar="LON,LAT",
+        type=_numbers("longitude and latitude", 2),
+        help="the cell around a point",
+    )
     one.add_argument("--fields", metavar="NAMES", help="some fields, with commas between")
     one.add_argument(
         "--out", metavar="FILE", help="CSV, .png or .svg (a field), .geojson (shards); CSV to the terminal"
@@ -88,10 +98,6 @@ def _opened(arguments: argparse.Namespace) -> GridStore:
     return open_grid(store, config.grid.group)
 
 
-def _keys(text: str | None) -> list[int] | None:
-    return None if text is None else [int(part) for part in text.split(",") if part.strip()]
-
-
 def _run(arguments: argparse.Namespace) -> int:
     from terrazzo.gridding import Plan, open_grid
     from terrazzo.gridding.run import run as run_config
@@ -105,7 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
         store=arguments.store,
         plan=plan,
         engine=arguments.engine,
-        shards=_keys(arguments.shards),
+        shards=arguments.shards,
         overwrite=arguments.overwrite,
         progress=not arguments.quiet,
         strict=False,
@@ -136,7 +142,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from terrazzo.gridding.run import estimate
 
     config = _config(arguments)
-    plan = make_plan(config, shards=_keys(arguments.shards))
+    plan = make_plan(config, shards=arguments.shards)
     if arguments.out is not None:
         plan.save(arguments.out)
     found = estimate(config, plan)
@@ -293,8 +299,25 @@ def _value(value: Any) -> str:
     return ";".join(map(_value, value)) if isinstance(value, list) else f"{value}"
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(words: str, *counts: int) -> Callable[[str], list[float]]:
+    """A parser of numbers with commas between: as many as one of `counts`, or any even number from six up."""
+
+    def parse(text: str) -> list[float]:
+        try:
+            found = [float(part) for part in text.split(",")]
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: numbers with commas between are needed: {words}"
+            ) from None
+        if len(found) not in counts and (counts or len(found) < 6 or len(found) % 2):
+            raise argparse.ArgumentTypeError(f"{text!r} has {len(found)} numbers; {words} are needed")
+        return found
+
+    return parse
+
+
+def _keys(text: str) -> list[int]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: numbers with commas between are needed") from None
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers with commas between are needed") from None

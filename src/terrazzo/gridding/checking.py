@@ -45,7 +45,9 @@ def check_known(
 
 def one_of(value: object, allowed: Sequence[str], where: str, kind: Kind = GridConfigError) -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise kind(f"{where} is {value!r}; {', '.join(allowed[:-1])} or {allowed[-1]} are allowed")
+        near = get_close_matches(str(value), allowed, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise kind(f"{where} is {value!r}; {', '.join(allowed[:-1])} or {allowed[-1]} are allowed{hint}")
     return value
 
 

@@ -80,6 +80,16 @@ class DataSource:
     filters: tuple[Mapping[str, Any], ...] = ()
     catalog: Catalog | None = None
 
+    def describe(self) -> dict[str, Any]:
+        """What decides which values are read from a file, but for the file."""
+        return {
+            "reader": self.reader,
+            "groups": list(self.groups),
+            "coordinates": [self.longitude, self.latitude],
+            "variables": dict(sorted(self.variables.items())),
+            "filters": [dict(one) for one in self.filters],
+        }
+
 
 @dataclass(frozen=True)
 class Output:
@@ -184,7 +194,7 @@ class Config:
             "grid": self.grid.describe(),
             "variables": {name: dict(one.declared) for name, one in self.fields.items()},
             "chunk_precompute": {name: dict(one.declared) for name, one in self.precomputed.items()},
-            "filters": [] if self.source is None else [dict(one) for one in self.source.filters],
+            "source": None if self.source is None else self.source.describe(),
             "storage": {
                 "inner_codecs": repr(self.output.inner_codecs),
                 "index_location": self.output.index_location,
@@ -215,7 +225,8 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         try:
             given = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise GridConfigError(f"{file} is no YAML: {error}") from None
+            words = " ".join(str(error).split())
+            raise GridConfigError(f"{file} is no YAML: {words}") from None
     if not isinstance(given, Mapping):
         raise GridConfigError(
             f"{file} holds {type(given).__name__}; the sections aggregation and output are needed"

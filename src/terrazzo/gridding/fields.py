@@ -107,6 +107,11 @@ def _field(name: str, given: object, columns: Sequence[str] | None, where: str =
     if (function is None) == (expression is None):
         found = "both are given" if function is not None else "neither is given"
         raise SchemaError(f"{where}: exactly one of function and expression is needed; {found}")
+    if how.get("kind") == "ragged":
+        raise SchemaError(
+            f"{where}.kind is 'ragged': values of cells have one shape here; use kind vector with trailing_shape, as "
+            "for a histogram or a tdigest"
+        )
     kind = one_of(how.get("kind", "scalar"), ("scalar", "vector"), f"{where}.kind", SchemaError)
     resolution = one_of(how.get("resolution", "cell"), ("cell", "chunk"), f"{where}.resolution", SchemaError)
     trailing = _trailing(how.get("trailing_shape"), kind, where)

@@ -232,6 +232,8 @@ def plan_of(source: Source, grid: Grid, most: int, only: Sequence[int] | None = 
         numbers.append(np.full(len(found.shards), number, np.int64))
         counted &= found.counted
         seen, outside, filtered = seen + found.points, outside + found.outside, filtered + found.filtered
+    for words in source.unseen():
+        warnings.warn(words, NoDataWarning, stacklevel=4)
     every = np.concatenate(keys) if keys else np.zeros(0, np.int64)
     owner = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
     order = np.argsort(every, kind="stable")

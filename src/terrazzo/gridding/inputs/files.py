@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import IO, Any
 
 import numpy as np
@@ -46,13 +47,14 @@ class FileSource(Source):
         self.source = replace(source, files=(), catalog=None)
         self.files: Mapping[int, str] = dict(enumerate(source.files))
         self.catalog = source.catalog
-        self._hashes: dict[int, str] = {}
         self._kept: dict[tuple[int, frozenset[str], int], list[Batch]] = {}
         self._lock = threading.Lock()
+        self._groups: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {"source": self.source, "files": self.files, "catalog": self.catalog}
-        return {**kept, "_hashes": {k: v for k, v in self._hashes.items() if k in self.files}, "_kept": {}}
+        kept["_groups"] = set()
+        return {**kept, "_kept": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -68,6 +70,17 @@ class FileSource(Source):
             return super().survey(granule, grid, most)
         shards = covering(grid, self.catalog.granules[granule].region, self.catalog.margin)
         return Survey(shards, 0, 0, 0, counted=False)
+
+    def unseen(self) -> Sequence[str]:
+        if self.catalog is not None:
+            return ()
+        missing = [group for group in self.source.groups if group not in self._groups]
+        where = self.source.longitude
+        return [
+            f"data_source.groups: {group!r} is in none of {len(self.files)} files, or has no points: there is no "
+            f"{where.replace('{group}', group)!r}"
+            for group in missing
+        ]
 
     def part(self, shard: int, granules: Sequence[int], columns: frozenset[str]) -> FileSource:
         """The source with no other files than a shard's: a plan of many granules is not sent with every task."""
@@ -108,6 +121,7 @@ class FileSource(Source):
         for group in source.groups:
             plain = {key: _path(how, group) for key, how in paths.items()}
             for found in read(self.files[granule], group, plain, most):
+                self._groups.add(group)
                 for name, how in paths.items():
                     if isinstance(how, Mapping) and "column" in how:
                         found[name] = found[name][:, how["column"]]
@@ -124,9 +138,8 @@ class FileSource(Source):
     def fingerprint(self, shard: int, granules: Sequence[int]) -> str:
         seen = hashlib.blake2b(digest_size=16)
         for granule in granules:
-            if granule not in self._hashes:
-                self._hashes[granule] = _hash(self.files[granule])
-            seen.update(f"{os.path.basename(self.files[granule])}:{self._hashes[granule]};".encode())
+            path = self.files[granule]
+            seen.update(f"{os.path.basename(path)}:{_hash(path)};".encode())
         return seen.hexdigest()
 
 
@@ -140,13 +153,17 @@ def _path(how: Any, group: str) -> str:
 
 
 def _hash(path: str) -> str:
-    """A file's length and the bytes at its start and end: enough to see that it was replaced."""
-    size = os.path.getsize(path)
+    """The hash of a file's bytes, all of them; of a file that has not changed, read once in a process."""
+    found = os.stat(path)
+    return _hash_of(path, found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+@lru_cache(maxsize=100_000)
+def _hash_of(path: str, size: int, changed: int, number: int) -> str:
     seen = hashlib.blake2b(str(size).encode(), digest_size=16)
     with open(path, "rb") as file:
-        seen.update(file.read(1 << 16))
-        file.seek(max(0, size - (1 << 16)))
-        seen.update(file.read())
+        while part := file.read(1 << 20):
+            seen.update(part)
     return seen.hexdigest()
 
 

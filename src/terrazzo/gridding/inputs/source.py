@@ -77,6 +77,10 @@ class Source(ABC):
     def check(self, columns: frozenset[str]) -> None:
         """Raise SchemaError where a column is known to be missing."""
 
+    def unseen(self) -> Sequence[str]:
+        """Sentences about what was asked for and is in none of the granules that were looked at."""
+        return ()
+
     def prepare(self, grid: Grid) -> None:
         """Get ready to answer parts of this grid, where no survey was made; nothing, for most."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -178,8 +179,10 @@ def _imported(function: str, name: str, where: str) -> Callable[..., Any]:
         found = getattr(np, name, None)
         if callable(found) and not name.startswith("_") and not isinstance(found, type):
             return found  # type: ignore[no-any-return]
+        near = get_close_matches(name, NAMES, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
         raise SchemaError(
-            f"{where}.function is {function!r}: it is none of {', '.join(NAMES)}, no function of numpy's, and no "
+            f"{where}.function is {function!r}: {hint}It is none of {', '.join(NAMES)}, no function of numpy's, and no "
             "package.module.name"
         )
     module, _, attribute = function.rpartition(".")
