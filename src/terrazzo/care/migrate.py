@@ -160,7 +160,7 @@ def migrate(
             if isinstance(plan.node, ArrayMetadata):
                 _compare(plan, options)
         report.verified = True
-    if confirm and in_place:
+    if confirm and in_place and report.source != report.target:  # else the documents are the new ones
         report.removed = _remove(report.source, [plan.place.path for plan in plans], given)
     return report
 
