@@ -229,7 +229,7 @@ def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
     for name in client_options:
         if name not in CLIENT_OPTIONS or kind == "HTTP":
             _refuse(name, [] if kind == "HTTP" else sorted(CLIENT_OPTIONS), address)
-    _adjust(kind, config, client_options)
+    _adjust(kind, config)
     usual = Policy()
     return Settings(
         address,
@@ -262,6 +262,8 @@ def recipes(settings: Settings) -> tuple[Recipe, Recipe]:
     steady = {"max_retries": 5, "retry_timeout": timedelta(seconds=settings.policy.deadline)}
     # our own deadlines end a request, its body included; obstore's would end large uploads
     client = {"timeout": timedelta(days=1), **settings.client_options}
+    if settings.endpoint.lower().startswith("http://"):  # an option, or from the environment
+        client.setdefault("allow_http", True)
     return (
         Recipe(
             address.kind,
@@ -280,7 +282,7 @@ def secret_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in secret or name == "client_kwargs"}
 
 
-def _adjust(kind: str, config: dict[str, Any], client_options: dict[str, Any]) -> None:
+def _adjust(kind: str, config: dict[str, Any]) -> None:
     if kind == "GCSStore":
         token = config.get("service_account")
         if token == "anon":  # as gcsfs says it
@@ -296,8 +298,6 @@ def _adjust(kind: str, config: dict[str, Any], client_options: dict[str, Any]) -
         config[name] = plain_endpoint(str(endpoint))
         if kind == "GCSStore" and config.get("skip_signature") is None and len(config) == 1:
             config["skip_signature"] = True  # an emulator: there is nobody to ask for a token
-        if str(endpoint).lower().startswith("http://"):
-            client_options.setdefault("allow_http", True)
         if kind == "S3Store":
             config.setdefault("region", os.environ.get("AWS_REGION") or "us-east-1")
     if kind == "S3Store" and config.get("request_payer") is False:
