@@ -244,12 +244,9 @@ class Application:
         """Headers of every answer, whatever its status."""
         shared = dict(_ALWAYS)
         origin = request.headers.get("origin")
-        if ANY_ORIGIN in self.origins and not self.may_name(origin):
-            shared["Access-Control-Allow-Origin"] = ANY_ORIGIN
-            shared["Cross-Origin-Resource-Policy"] = "cross-origin"
-        elif self.may_name(origin):
-            assert origin is not None
-            shared["Access-Control-Allow-Origin"] = origin
+        named = self.may_name(origin)
+        if named or ANY_ORIGIN in self.origins:
+            shared["Access-Control-Allow-Origin"] = str(origin) if named else ANY_ORIGIN
             shared["Cross-Origin-Resource-Policy"] = "cross-origin"
         if self.origins != {ANY_ORIGIN}:
             shared["Vary"] = "Origin"

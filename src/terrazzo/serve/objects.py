@@ -13,10 +13,10 @@ import os
 import time
 
 from terrazzo.errors import ConflictError, KeyRefusedError, StoreError
-from terrazzo.stores.contract import Open, Source
+from terrazzo.stores.contract import Open, Source, Tag
 from terrazzo.stores.journal import tag_of
 from terrazzo.stores.keys import check_key
-from terrazzo.stores.local import OWN_SUFFIXES
+from terrazzo.stores.local import OWN_SUFFIXES, FileSource
 from terrazzo.stores.store import Store
 
 __all__ = ["FORBIDDEN", "PIECE", "Version", "key_of", "open_version"]
@@ -37,6 +37,11 @@ class Version:
         self.store = store
         self.source = source
         self.size = size
+        handle = source.handle
+        # what an open file looks like as long as nobody changes it in place
+        self._mark: Tag = None
+        if isinstance(handle, int):
+            self._mark = source.tag if isinstance(source, FileSource) else tag_of(os.fstat(handle))
 
     def read(self, start: int, length: int) -> bytes | memoryview:
         """These bytes of this version; ConflictError once they cannot be had any more."""
@@ -50,7 +55,7 @@ class Version:
     def _stands(self) -> bool:
         """Whether an open file still is the version that was opened; buffers and fetched ranges always are."""
         handle = self.source.handle
-        return not isinstance(handle, int) or tag_of(os.fstat(handle)) == self.source.tag
+        return not isinstance(handle, int) or tag_of(os.fstat(handle)) == self._mark
 
     def close(self) -> None:
         self.source.close()
