@@ -235,10 +235,10 @@ class Writing:
 
     async def _ask_all(self, path: str) -> str:
         first = await self._succeeds(path, b"first", ABSENT, None)
-        if not await self._refused(path, b"second", ABSENT, None):
-            return "it ignores If-None-Match, so that of two who make one object both are told that they did"
         if first is None or first.etag is None:
             return "it gives no ETag for what was written"
+        if not await self._refused(path, b"second", ABSENT, None):
+            return "it ignores If-None-Match, so that of two who make one object both are told that they did"
         if not first.strong:
             return f"its ETags are weak ({first.etag})"
         for _ in range(2):
@@ -276,8 +276,8 @@ class Writing:
         try:
             return await self._patience.ask(lambda _: self._client.put(path, body, condition, etag, None))
         except Failure as failure:
-            if failure.applied:
-                raise _Disturbed from None
+            if failure.applied and failure.kind == "condition":
+                raise _Disturbed from None  # refused by what it wrote itself
             raise
 
     async def _refused(self, path: str, body: bytes, condition: Condition, etag: str | None) -> bool:
