@@ -24,11 +24,13 @@ import terrazzo
 from tests.remote.place import Place
 from tests.remote.wire import LOOPBACK
 
-__all__ = ["endurance"]
+__all__ = ["endurance", "grown"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE, CHUNK, SHARD = (256, 256), (8, 8), (64, 64)
 PATH = "array"
+#: connections that were not needed in the first tenth
+SLACK_DESCRIPTORS = 16
 
 
 def endurance(
@@ -66,6 +68,17 @@ def endurance(
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout)
         return {**told, "requests": sum(place.counts.values()), "on their way at once": place.most_at_once}
+
+
+def grown(told: dict[str, Any], slack_kib: int) -> list[str]:
+    """What of it grew between the first tenth of the reads and the end, or is left: one thread of ours for all stores
+    of a process, and the few that obstore's runtime has, stay."""
+    first, last, rest = told["after a tenth"], told["after all"], told["at rest"]
+    found = [] if last["resident KiB"] <= first["resident KiB"] + slack_kib else ["memory"]
+    found += [] if last["descriptors"] <= first["descriptors"] + SLACK_DESCRIPTORS else ["descriptors"]
+    found += [] if rest["python threads"] <= told["started"]["python threads"] + 1 else ["threads of Python"]
+    found += [] if rest["threads"] <= told["started"]["threads"] + 2 + (os.cpu_count() or 1) else ["threads"]
+    return found
 
 
 def itself() -> dict[str, int]:

@@ -30,6 +30,7 @@ from terrazzo.cli import main
 from terrazzo.errors import ConflictError, LimitError, StoreError, TerrazzoError, UnsupportedError
 from terrazzo.stores.memory import MemoryStore
 from terrazzo.stores.open import open_store
+from terrazzo.stores.watching import LoggingStore
 from tests.remote import hostile
 from tests.remote.place import Place
 
@@ -71,7 +72,7 @@ def opened(place: Place, protocol: str, mode: str = "r", **more: Any) -> Any:
     return terrazzo.open_array("s3://b/array", mode=mode, storage_options=s3(place, **more))
 
 
-QUICK = {"timeout": 0.5, "deadline": 2.0, "tries": 3}
+QUICK = {"timeout": 0.4, "deadline": 1.0, "tries": 3}
 both = pytest.mark.parametrize("protocol", ["http", "s3"])
 
 
@@ -326,17 +327,17 @@ def test_40_a_server_that_says_nothing_is_not_waited_for(protocol: str) -> None:
 def test_40_a_storm_of_refusals_is_asked_a_bounded_number_of_times(protocol: str, status: int) -> None:
     with Place() as place:
         laid(place)
-        array = opened(place, protocol, tries=4, timeout=2.0, deadline=20.0)
+        array = opened(place, protocol, tries=4, timeout=2.0, deadline=5.0)
         array[:8, :8]
         place.counts.clear()
         place.twist = hostile.only("/c/", hostile.refusing(status))
         assert isinstance(ended(lambda: array[8:16, :8]), StoreError)
         assert sum(place.counts.values()) <= 8  # a look at the index and a chunk, four times each
-        for _ in range(30):
+        for _ in range(6):
             with pytest.raises(StoreError):
                 array[...]
         # the budget of retries is used up: hardly more than one request for each of four shards
-        assert sum(place.counts.values()) <= 8 + 30 * 4 * 2 + 100
+        assert sum(place.counts.values()) <= 8 + 6 * 4 * 2 + 100
 
 
 @both
@@ -389,7 +390,7 @@ def test_41_secrets_are_in_nothing_that_is_shown(way: str, caplog: pytest.LogCap
     with Place() as place, warnings_in(shown):
         laid(place)
         address, options = secret_ways()[way](place)
-        options = {**options, **QUICK, "tries": 2}
+        options = {**options, "timeout": 0.3, "deadline": 0.4, "tries": 2}
         array = terrazzo.open_array(address, mode="r", storage_options=options)
         store, _ = open_store(address, mode="r", **options)
         shown["array"] = (
@@ -399,7 +400,7 @@ def test_41_secrets_are_in_nothing_that_is_shown(way: str, caplog: pytest.LogCap
         shown["values"] = str(array[...])
         shown["documents"] = repr(array.metadata) + repr(dict(array.attrs))
         shown["pickle"] = repr(pickle.dumps(array)) + repr(pickle.dumps(store))
-        logged = terrazzo.stores.wrappers.LoggingStore(store)
+        logged = LoggingStore(store)
         logged.get("zarr.json")
         shown["errors"] = ""
         for twist in (
@@ -479,11 +480,9 @@ def warnings_in(shown: dict[str, str]) -> Iterator[None]:
     ],
 )
 def test_41_addresses_that_are_refused_do_not_repeat_secrets(address: str) -> None:
-    for options in ({}, {"deadline": 1.0, "tries": 1}):
-        text = told_by(
-            lambda options=options: terrazzo.open_array(address, mode="r", storage_options=options)
-        )
-        assert [secret for secret in SECRETS if secret in text] == []
+    text = told_by(lambda: terrazzo.open_array(address, mode="r", storage_options={"tries": 1}))
+    assert "Error" in text
+    assert [secret for secret in SECRETS if secret in text] == []
 
 
 @pytest.mark.parametrize("name", ["secret_acces_key", "pasword", "endpoint_url"])
@@ -630,41 +629,40 @@ NASTY = [
 
 
 @pytest.mark.parametrize("verb", ["tree", "ls", "info"])
-@pytest.mark.parametrize("place_kind", ["folder", "s3"])
-def test_43_names_do_not_steer_the_terminal(tmp_path: Path, verb: str, place_kind: str) -> None:
-    with Place() as place:
-        for name in NASTY:
-            terrazzo.create_array(tmp_path / "g" / name, shape=(4,), dtype="i4", attributes={name: name})
-        terrazzo.open_group(tmp_path / "g", mode="a", attributes={name: name for name in NASTY})
-        if place_kind == "s3":
-            for path in (tmp_path / "g").rglob("*"):
-                if path.is_file():
-                    place.objects[f"/b/g/{path.relative_to(tmp_path / 'g')}"] = path.read_bytes()
-            with pytest.MonkeyPatch.context() as patch:
-                for name, text in {
-                    "AWS_ENDPOINT_URL": place.origin,
-                    "AWS_ACCESS_KEY_ID": "testing",
-                    "AWS_SECRET_ACCESS_KEY": "testing",
-                    "AWS_REGION": "us-east-1",
-                }.items():
-                    patch.setenv(name, text)
-                printed = commanded(verb, "s3://b/g")
-        else:
-            printed = commanded(verb, str(tmp_path / "g"))
+@pytest.mark.parametrize("kind", ["folder", "s3", "http"])
+def test_43_names_do_not_steer_the_terminal(tmp_path: Path, verb: str, kind: str) -> None:
+    """From a folder, from a bucket (obstore lists no such names, and says so), and from a consolidated document."""
+    group = terrazzo.open_group(tmp_path / "g", mode="a", attributes={name: name for name in NASTY})
+    for name in NASTY:
+        group.create_array(name, shape=(4,), dtype="i4", attributes={name: name})
+    if kind == "http":
+        terrazzo.consolidate_metadata(tmp_path / "g")
+    with Place() as place, pytest.MonkeyPatch.context() as patch:
+        for path in (tmp_path / "g").rglob("*"):
+            if path.is_file():
+                place.objects[f"/b/g/{path.relative_to(tmp_path / 'g')}"] = path.read_bytes()
+        patch.setenv("AWS_ENDPOINT_URL", place.origin)
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        where = {"folder": str(tmp_path / "g"), "s3": "s3://b/g", "http": f"{place.origin}/b/g"}[kind]
+        printed = commanded(verb, where)
+    assert ("listing failed" if kind == "s3" else "dlrow") in printed
     steering = [c for c in printed if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"]
     assert steering == [], printed
     assert "\nlines" not in printed
 
 
-def test_41_43_a_process_of_its_own_prints_nothing_either(tmp_path: Path) -> None:
-    """The command as users run it, its traceback included, with a server that is not there."""
-    address = "http://userZinfo:hunter2pass@127.0.0.1:9/a?sig=tok3nZZsecret"
-    done = subprocess.run(
-        [sys.executable, "-m", "terrazzo", "info", address],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
+def test_41_43_a_process_of_its_own_prints_nothing_either() -> None:
+    """The command as users run it, its last words included."""
+    with Place(twist=hostile.refusing(403)) as place:
+        address = f"http://userZinfo:hunter2pass@127.0.0.1:{place.port}/a?sig=tok3nZZsecret"
+        done = subprocess.run(
+            [sys.executable, "-m", "terrazzo", "info", address],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
     assert done.returncode
+    assert "denied" in done.stderr
     assert [secret for secret in SECRETS if secret in done.stdout + done.stderr] == []
