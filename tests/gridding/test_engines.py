@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import terrazzo
+from terrazzo.errors import NodeNotFoundError
 from terrazzo.gridding import Config, GridConfigError, Plan, Report, ShardFailedError, make_plan, run
 from terrazzo.gridding.engines import Engine, engine_from
 from terrazzo.gridding.inputs import FunctionSource, source_from
@@ -25,6 +26,7 @@ from terrazzo.gridding.template import make_template
 from terrazzo.gridding.worker import Job
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.watching import CountingStore
+from terrazzo.stores.wrappers import ReadOnlyStore
 from tests.gridding.cases import ATL06, HEIGHTS, DieAlways, DieOnce, configuration, healpix, objects, segments
 
 pytest.importorskip("healpix_geo")
@@ -297,6 +299,21 @@ def test_what_cannot_be_sent_is_said_before_a_task_is(engine: str, tmp_path: Pat
     with pytest.raises(GridConfigError, match="engine processes sends work to other processes.*lambda"):
         run(config, points_of(7), store=tmp_path, engine=engine)
     assert not [key for key in objects(tmp_path) if "/c/" in key]
+
+
+def test_a_run_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    run(config_of(), store=tmp_path)
+    report = run(config_of(), store=ReadOnlyStore(LocalStore(tmp_path)))
+    assert (report.current, report.written) == (6, 0)
+    with pytest.raises(NodeNotFoundError):
+        run(config_of(retries=0), store=ReadOnlyStore(LocalStore(tmp_path / "empty")))
+
+
+def test_two_runs_at_once_make_one_store(expected: dict[str, bytes], tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(run, config_of(engine="threads"), store=tmp_path) for _ in range(3)]
+        assert all(one.result().shards == 6 for one in runs)
+    assert objects(tmp_path) == expected
 
 
 def test_engines_have_names() -> None:

@@ -55,12 +55,13 @@ def add_planned(template: Template, shards: Array, durability: Durability) -> No
 
 
 def _add(store: Store, group: str, grid: Grid, shards: Array, durability: Durability) -> None:
+    known = read_planned(store, group, grid)
+    if known is not None and np.isin(shards, known).all():
+        return
     for left in reversed(range(_TRIES)):
         with store.hold(_key(group)) as hold:
             before = read_planned(store, group, grid)
             every = np.unique(shards if before is None else np.union1d(before, shards)).astype(np.int64)
-            if before is not None and len(every) == len(before):
-                return
             try:
                 put_object(store, hold, _text(every, grid), durability)
                 return

@@ -14,6 +14,7 @@ import numpy as np
 
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.creation import array_metadata
+from terrazzo.errors import ContainsNodeError
 from terrazzo.gridding.configuration import Config, Output
 from terrazzo.gridding.conventions import MAPPING, field_attributes
 from terrazzo.gridding.errors import GridConfigError, GridMismatchError
@@ -107,7 +108,10 @@ def make_part(root: Group, grid: Grid, fields: Mapping[str, Field], output: Outp
         said = group_attributes(grid)
         if output.product_name:
             said["title"] = output.product_name
-        found = root.create_group(grid.group, attributes=said)
+        try:
+            found = root.create_group(grid.group, attributes=said)
+        except ContainsNodeError:  # another run has just made it
+            found = root.get_group(grid.group)
     arrays = {name: _array(found, name, _field_document(grid, output, one)) for name, one in fields.items()}
     coordinates = make_coordinates(found, grid, fresh)
     if output.consolidated and fresh:
@@ -127,23 +131,20 @@ def make_coordinates(group: Group, grid: Grid, fresh: bool) -> dict[str, Array]:
         coordinates[name] = _array(group, name, _coordinate_document(grid, name))
         if grid.ndim > 1 and fresh:
             coordinates[name][...] = grid.coordinate_values(name, 0, coordinates[name].shape[0])
-    if MAPPING not in group:  # not compared: its text depends on the version of PROJ
-        group.create_array(
-            MAPPING,
-            shape=(),
-            dtype=np.int32,
-            fill_value=0,
-            filters=None,
-            serializer="bytes",
-            compressors=None,
-            attributes=grid.mapping(),
-        )
+    # not compared: its text depends on the version of PROJ
+    mapping = {"shape": (), "dtype": np.int32, "fill_value": 0, "attributes": grid.mapping()}
+    _array(group, MAPPING, {**mapping, "filters": None, "serializer": "bytes", "compressors": None})
     return coordinates
 
 
 def _array(group: Group, name: str, document: dict[str, Any]) -> Array:
     found = group.get(name)
-    return found if isinstance(found, Array) else group.create_array(name, **document)
+    if not isinstance(found, Array):
+        try:
+            return group.create_array(name, **document)
+        except ContainsNodeError:  # another run has just made it
+            return group.get_array(name)
+    return found
 
 
 def _field_document(grid: Grid, output: Output, field: Field) -> dict[str, Any]:
