@@ -54,14 +54,11 @@ def test_the_probe_asks_once_and_leaves_nothing(place: Place) -> None:
     assert place.objects == {}
     assert {request.path.startswith("/b/x/.terrazzo-probe-") for request in place.requests[:-1]} == {True}
     place.requests.clear()
-    for one in (
-        store,
-        s3(place),
-        RemoteStore("s3://b/other", endpoint_url=place.origin, key="k", secret="s"),
-    ):
+    elsewhere = RemoteStore("s3://b/y", endpoint_url=place.origin, key="k", secret="s")  # in the same bucket
+    for n, one in enumerate((store, s3(place), elsewhere)):
         one.check_conditions()
-        one.set_if("new", TEN, None)
-    assert [request.method for request in place.requests] == ["PUT"] * 3  # the third has a place of its own
+        one.set_if(f"new/{n}", TEN, None)
+    assert [request.method for request in place.requests] == ["PUT"] * 3
     assert "probe" not in str(place.objects)
 
 

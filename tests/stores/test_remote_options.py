@@ -125,7 +125,7 @@ def test_options_in_other_names(address: str, given: dict[str, Any], config: dic
         ("s3://b", "account_key", "access_key_id"),
         ("gs://b", "bearer", "bearer_token"),
         ("http://h", "region", "there are"),
-        ("http://h", "allow_http", "unknown"),
+        ("http://h", "allow_http", "there are"),
     ],
 )
 def test_unknown_options_are_refused_with_the_nearest(address: str, name: str, hint: str) -> None:
