@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -69,18 +70,19 @@ def far() -> FarStore:
 
 
 def files_of(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*/*/*") if path.parent.name != "notes")
+    return sorted(path for path in folder.glob("*/*") if path.name != "last")
 
 
 def disk(folder: Path) -> int:
-    """What every file below the folder takes, as far as it is there when it is looked at."""
+    """What every file and folder below the folder takes, as far as it is there when it is looked at."""
     total = 0
     for place, _, names in os.walk(folder):
+        total += 4096
         for name in names:
             with suppress(FileNotFoundError):
                 if place != str(folder):
                     total += -(-os.lstat(f"{place}/{name}").st_size // 4096) * 4096
-    return total
+    return total - 4096
 
 
 def pinned(store: Store, key: str, source: Source) -> Source:
@@ -351,11 +353,11 @@ def test_a_file_of_another_place_is_a_miss(tmp_path: Path) -> None:
     (path,) = files_of(tmp_path)
     content = path.read_bytes()
     for name in (name_of("an object", "another version"), name_of("another object", "a version")):
-        place = tmp_path / name.object / name.version
-        place.mkdir(parents=True)
-        (place / path.name).write_bytes(content)
+        place = tmp_path / name.object
+        place.mkdir(parents=True, exist_ok=True)
+        (place / path.name.replace(NAME.version, name.version)).write_bytes(content)
         assert Extents(tmp_path, 1 << 20).find(name, [(100, 50)])[0].head == b""
-    (path.parent / f"{99:x}-{50:x}").write_bytes(content)
+    (path.parent / f"{NAME.version}.{99:x}-{50:x}").write_bytes(content)
     assert Extents(tmp_path, 1 << 20).find(NAME, [(99, 50)])[0].head == b""
 
 
@@ -369,13 +371,13 @@ def test_strange_things_in_the_folder_are_misses(tmp_path: Path) -> None:
     assert source is not None
     name = store._name("x", source.tag)
     assert name is not None
-    place = cache / name.object / name.version
+    place = cache / name.object
     place.mkdir(parents=True)
-    (place / "0-64").symlink_to(secret)
-    os.mkfifo(place / "64-64")
-    (place / "c8-64").mkdir()
-    (place / "zz-1").write_text("x")
-    (place / f"{'f' * 16}-{'f' * 16}").touch()
+    (place / f"{name.version}.0-64").symlink_to(secret)
+    os.mkfifo(place / f"{name.version}.64-64")
+    (place / f"{name.version}.c8-64").mkdir()
+    (place / f"{name.version}.zz-1").write_text("x")
+    (place / f"{name.version}.{'f' * 16}-{'f' * 16}").touch()
     for wrong in (
         b"{",
         b"[" * 4000,
@@ -391,6 +393,32 @@ def test_strange_things_in_the_folder_are_misses(tmp_path: Path) -> None:
     (cache / "total").mkdir()
     assert store.fetch([(source, [(400, 100)])]) == [[b"v" * 100]]
     assert secret.read_text() == "secret"
+
+
+def test_a_note_that_was_damaged_is_no_version(tmp_path: Path) -> None:
+    """Any bit of it: what is read stays right, at worst it is fetched."""
+    far = NamedFarStore()
+    far.set("x", bytes(range(250)))
+    CachingStore(far, tmp_path).get("x")
+    (note,) = tmp_path.glob("*/last")
+    content = note.read_bytes()
+    for at in range(len(content)):
+        for damaged in (content[:at], content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]):
+            note.write_bytes(damaged)
+            source = CachingStore(far, tmp_path).open([Open("x", (-20, None))])[0]
+            assert source is not None and source.first == bytes(range(230, 250)) and source.size == 250
+
+
+def test_a_folder_that_was_removed_is_made_again(far: FarStore, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    array = terrazzo.open_array(CachingStore(far, folder), mode="r")
+    for _ in range(3):
+        assert (array[:] == VALUES).all()
+        shutil.rmtree(folder)
+    assert (array[:] == VALUES).all() and (array[:] == VALUES).all()
+    with far.watched() as seen:
+        assert (array[:] == VALUES).all()
+    assert seen.count == 0 and files_of(folder)
 
 
 def test_the_budget_is_held(tmp_path: Path) -> None:
@@ -409,18 +437,18 @@ def test_the_budget_is_held(tmp_path: Path) -> None:
 
 
 def test_what_was_used_last_stays(tmp_path: Path) -> None:
-    extents = Extents(tmp_path, 100 * 8192)
+    extents = Extents(tmp_path, 100 * 8192 + 4096)
     for number in range(99):
         extents.keep(NAME, number * 8000, bytes([number]) * 8000)
     for age, path in enumerate(files_of(tmp_path)):
         os.utime(path, (1000 + age, 1000 + age))
     used = files_of(tmp_path)[0]
-    start = int(used.name.partition("-")[0], 16)
+    start = int(used.name.partition(".")[2].partition("-")[0], 16)
     assert len(extents.find(NAME, [(start, 10)])[0].head) == 10
     for number in range(200, 230):
         extents.keep(NAME, number * 8000, bytes(8000))
     assert used.exists() and len(extents.find(NAME, [(start, 8000)])[0].head) == 8000
-    assert disk(tmp_path) <= 100 * 8192
+    assert disk(tmp_path) <= 100 * 8192 + 4096
 
 
 def test_a_lost_count_is_counted_again(tmp_path: Path) -> None:
@@ -506,10 +534,10 @@ def test_a_writer_that_is_killed_leaves_nothing_that_is_believed(tmp_path: Path)
                 believed += len(head) == 30_000
         assert believed
     assert disk(tmp_path) <= 2_000_000
-    for path in tmp_path.glob("*/*/.*"):  # what dead writers left goes with time
+    for path in tmp_path.glob("*/.*"):  # what dead writers left goes with time
         os.utime(path, (0, 0))
-    list(extents._walk())
-    assert not list(tmp_path.glob("*/*/.*"))
+    list(extents.shelf._walk())
+    assert not list(tmp_path.glob("*/.*"))
 
 
 def test_names_of_files_tell_nothing(far: FarStore, tmp_path: Path) -> None:
@@ -563,7 +591,7 @@ def test_below_a_prefix(far: FarStore, tmp_path: Path) -> None:
 def test_it_is_asked_for_when_a_store_is_opened(far: FarStore, tmp_path: Path) -> None:
     options = {"cache": tmp_path / "cache", "cache_nbytes": 1 << 20, "cache_fresh": 60}
     store, _ = open_store(far, mode="r+", **options)
-    assert isinstance(store, CachingStore) and store.extents.nbytes == 1 << 20 and store.fresh == 60
+    assert isinstance(store, CachingStore) and store.extents.shelf.nbytes == 1 << 20 and store.fresh == 60
     read, _ = open_store(far, mode="r", cache=str(tmp_path / "cache"))
     assert read.read_only and (terrazzo.open_array(read, mode="r")[:] == VALUES).all()
     array = terrazzo.open_array(far, mode="r", storage_options=options)
@@ -577,7 +605,7 @@ def test_it_is_asked_for_when_a_store_is_opened(far: FarStore, tmp_path: Path) -
 def test_it_travels(tmp_path: Path) -> None:
     store = CachingStore(LocalStore(tmp_path / "x"), tmp_path / "cache", nbytes=1 << 20, fresh=3.0)
     again = pickle.loads(pickle.dumps(store))
-    assert again == store and again.fresh == 3.0 and again.extents.nbytes == 1 << 20
+    assert again == store and again.fresh == 3.0 and again.extents.shelf.nbytes == 1 << 20
     assert repr(again) == repr(store)
 
 

@@ -73,10 +73,10 @@ class CachingStore(WrapperStore):
         self._guard = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"CachingStore({self.store!r}, {self.extents.folder!r}, {self.extents.nbytes})"
+        return f"CachingStore({self.store!r}, {self.extents.shelf.root!r}, {self.extents.shelf.nbytes})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.store, self.extents.folder, self.extents.nbytes, self.fresh)
+        return _again, (self.store, self.extents.shelf.root, self.extents.shelf.nbytes, self.fresh)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -231,14 +231,25 @@ class CachingStore(WrapperStore):
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
         name = None if tag is None else self._name(key, tag)
-        # the version's name is in it, so that what was damaged is not taken for a version
-        if name is None or type(size) is not int or size < 0 or told.get("name") != name.version:
+        if (
+            tag is None
+            or type(size) is not int
+            or size < 0
+            or told.get("check") != self._check(key, tag, size)
+        ):
             return None
-        return _Last(tag, size, name)
+        name = self._name(key, tag)
+        return None if name is None else _Last(tag, size, name)
 
     def _write_last(self, source: Source, name: Name) -> None:
-        told = {"tag": tag_text(source.tag), "size": source.size, "name": name.version}
+        assert source.size is not None
+        check = self._check(source.key, source.tag, source.size)
+        told = {"tag": tag_text(source.tag), "size": source.size, "check": check}
         self.extents.note(name.object, json.dumps(told))
+
+    def _check(self, key: str, tag: Tag, size: int) -> str:
+        """What a note has to carry, so that a damaged one is not taken for a version."""
+        return name_of(self._object(key), f"{size} bytes of {tag_text(tag)}", self._salt).version
 
     def _object_name(self, key: str) -> str:
         return name_of(self._object(key), "", self._salt).object
