@@ -237,7 +237,9 @@ def watched(store: Store) -> Store:
 
 def run(flow: Flow[T], store: Store) -> T:
     """Drive a flow to its end in this thread."""
-    store = watched(store)
+    wrap = around.get()
+    if wrap is not None:
+        store = wrap(store)
     try:
         request = next(flow)
         while True:
