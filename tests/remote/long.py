@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
@@ -58,7 +57,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ledgers", type=Path, default=LEDGERS)
     asked = parser.parse_args()
-    os.environ["TEST_SERVERS"] = asked.server
     if asked.search == "soak" and (absent := servers.missing(asked.server)):
         print(absent, file=sys.stderr)
         return 2

@@ -28,7 +28,7 @@ from typing import Any
 from tests.remote import ceph
 from tests.remote.wire import LOOPBACK
 
-__all__ = ["SERVERS", "Server", "free_port", "missing", "running", "start", "wait_for"]
+__all__ = ["SERVERS", "Server", "free_port", "missing", "running", "start", "wait_for", "wanted"]
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE = Path(__file__).parent / "npm" / "node_modules"
@@ -133,13 +133,13 @@ SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Server]]] = {
 }
 
 
-def missing(name: str) -> str:
-    """Why a server cannot be started here; empty where it can.
+def wanted(*names: str) -> list[str]:
+    """Those of `names` that TEST_SERVERS names: the servers that tests may start; moto where it is not set."""
+    return [name for name in names if name in os.environ.get("TEST_SERVERS", "moto").split(",")]
 
-    TEST_SERVERS names those that tests may start, "moto" where it is not set.
-    """
-    if name not in os.environ.get("TEST_SERVERS", "moto").split(","):
-        return f"{name} is one of those that `make servers` starts"
+
+def missing(name: str) -> str:
+    """Why a server cannot be started here; empty where it can."""
     if name == "moto":
         absent = [
             module for module in ("moto", "flask", "flask_cors") if importlib.util.find_spec(module) is None
