@@ -24,6 +24,7 @@ __all__ = ["Config", "config", "options_from"]
 #: settings of ours, and zarr-python's names for what they set
 _OWN = {f.name for f in fields(Options) if f.name != "limits"} | {f"limits.{f.name}" for f in fields(Limits)}
 _ZARR = {
+    "array.order": "order",
     "array.write_empty_chunks": "write_empty_chunks",
     "threading.max_workers": "threads",
 }
@@ -42,7 +43,6 @@ _HARMLESS = (
 #: what those of them are that a script may ask for: what holds here
 _FIXED = {
     "default_zarr_format": 3,
-    "array.order": "C",
     "array.read_missing_chunks": True,
     "array.rectilinear_chunks": True,
     "json_indent": 2,
@@ -152,10 +152,12 @@ def options_from(settings: Mapping[str, Any] | None) -> Options:
     flat = {_ZARR.get(name, name): value for name, value in _flatten(settings).items()}
     known = {f.name for f in fields(Options)}
     own = {
-        name: _drafts(value) if name == "drafts" else value for name, value in flat.items() if name in known
+        name: _checked(name, value) if name in ("drafts", "order") else value
+        for name, value in flat.items()
+        if name in known
     }
     for name in flat:
-        if name not in known and name not in ("order", "read_missing_chunks"):
+        if name not in known and name != "read_missing_chunks":
             _check_name(name)
     if flat.get("read_missing_chunks") is False:
         own["missing"] = "error"
@@ -203,7 +205,11 @@ def _options(settings: Mapping[str, Any]) -> Options:
 
 
 def _checked(name: str, value: Any) -> Any:
-    allowed = {"durability": ("fsync", "rename", "none"), "missing": ("fill", "error")}
+    allowed = {
+        "durability": ("fsync", "rename", "none"),
+        "missing": ("fill", "error"),
+        "order": ("C", "F"),
+    }
     if name in allowed:
         if value not in allowed[name]:
             raise ValueError(

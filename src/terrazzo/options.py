@@ -51,6 +51,7 @@ class Options:
     write_empty_chunks: store chunks that hold nothing but the fill value.
     missing: what an absent chunk means: "fill" or "error".
     drafts: extensions that are only proposed, and wanted all the same: any of DRAFTS.
+    order: how values lie in memory that reads answer: "C" (last dimension first) or "F".
     allow_pickle: decode chunks of pickled objects (Zarr 2 has them), which runs whatever code they hold.
     """
 
@@ -64,6 +65,7 @@ class Options:
     write_empty_chunks: bool = False
     missing: Literal["fill", "error"] = "fill"
     drafts: tuple[str, ...] = ()
+    order: Literal["C", "F"] = "C"
     allow_pickle: bool = False
     limits: Limits = field(default_factory=Limits)
 

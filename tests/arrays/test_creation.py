@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -22,6 +23,7 @@ from terrazzo.errors import (
     UnknownCodecError,
 )
 from terrazzo.metadata import ArrayMetadata, parse_node
+from terrazzo.stores.memory import MemoryStore
 
 
 def document(shape: Any = (10,), dtype: Any = "i4", **how: Any) -> dict[str, Any]:
@@ -267,8 +269,40 @@ def test_other_wrong_words() -> None:
         terrazzo.create_array(None, shape=1, dtype="i4", zarr_format=4)
     with pytest.raises(ValueError, match="order is 'Z'"):
         terrazzo.create_array(None, shape=1, dtype="i4", order="Z")  # type: ignore[arg-type]
-    with pytest.warns(UserWarning, match="order='F' has no effect"):
-        terrazzo.create_array(None, shape=1, dtype="i4", order="F")
+    with pytest.raises(ValueError, match="order is 'Z'"):
+        terrazzo.create_array(None, shape=1, dtype="i4", config={"order": "Z"})
+
+
+def test_values_come_in_the_order_that_is_asked_for() -> None:
+    """As zarr-python has it: the setting is of values in memory, and not of what is stored."""
+    values = np.arange(24).reshape(4, 6)
+    store = MemoryStore()
+    how: dict[str, object] = {"data": values, "chunks": (2, 3), "shards": (4, 6)}
+    array = terrazzo.create_array(store, config={"order": "F"}, **how)  # type: ignore[arg-type]
+    assert array.order == "F"
+    assert terrazzo.create_array(None, order="F", **how).order == "F"  # type: ignore[arg-type]
+    found = [
+        array[...],
+        array[1:3, :5],
+        array.oindex[[0, 2], :],
+        array.blocks[0, 0],
+        array.read_many([np.s_[:]])[0],
+    ]
+    found.append(asyncio.run(array.async_array.getitem(...)))
+    for one in found:
+        assert one.flags.f_contiguous
+        assert not one.flags.c_contiguous
+    np.testing.assert_array_equal(found[0], values)
+    np.testing.assert_array_equal(found[1], values[1:3, :5])
+    assert array[1].shape == (6,)
+    assert array[1, 1] == 7
+    out = np.empty((4, 6), "i8")
+    assert array.get_basic_selection(..., out=out) is out
+    np.testing.assert_array_equal(out, values)
+    assert terrazzo.open_array(store)[...].flags.c_contiguous
+    with terrazzo.config.set({"array.order": "F"}):
+        assert terrazzo.config.get("array.order") == "F"
+        assert terrazzo.open_array(store)[...].flags.f_contiguous
 
 
 def test_limits_of_the_context_hold_and_may_be_raised() -> None:

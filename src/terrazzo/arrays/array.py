@@ -22,7 +22,7 @@ from terrazzo.arrays.entrances import Entrances
 from terrazzo.arrays.merging import MEMBER, finish
 from terrazzo.arrays.place import Placed
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
-from terrazzo.arrays.transfers import getting, refuse_reading, setting
+from terrazzo.arrays.transfers import getting, in_order, refuse_reading, setting
 from terrazzo.arrays.values import as_value
 from terrazzo.index import IndexCache
 from terrazzo.indexing import (
@@ -245,7 +245,8 @@ class Array(Placed, Chunked, Described, Entrances):
         for (projection, buffer), given in zip(selected, outs, strict=True):
             if given is not None and not np.may_share_memory(buffer, given):
                 given[...] = projection.finish(buffer)
-            found.append(projection.finish(buffer) if given is None else given)
+            answer = in_order(projection.finish(buffer), self._options.order) if given is None else given
+            found.append(answer)
         return found
 
     def output(self, projection: Projection, out: Value | None = None) -> Value:

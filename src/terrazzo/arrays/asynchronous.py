@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.describe import Lines
@@ -23,9 +23,11 @@ from terrazzo.indexing import (
     project_mask,
     project_orthogonal,
 )
+from terrazzo.inventory import Inventory
 from terrazzo.stores.flow import run_async
+from terrazzo.writer import ShardWriter
 
-__all__ = ["AsyncArray"]
+__all__ = ["AsyncArray", "AsyncShardWriter"]
 
 Project = Callable[..., Projection]
 
@@ -155,6 +157,60 @@ class AsyncArray:
 
     async def nbytes_stored(self) -> int:
         return await asyncio.to_thread(self._array.nbytes_stored)
+
+    async def inventory(self, region: Any = None, *, slack: bool = False) -> Inventory:
+        return await asyncio.to_thread(self._array.inventory, region, slack=slack)
+
+    def writer(self, axis: int = 0, *, memory: int | None = None) -> AsyncShardWriter:
+        """The buffered writer, in an `async with` block.
+
+        >>> import asyncio
+        >>> from terrazzo import create_array
+        >>> array = create_array(None, shape=(0, 6), dtype="u1", chunks=(8, 6), shards=(64, 6)).async_array
+        >>> async def record():
+        ...     async with array.writer() as writer:
+        ...         for number in range(100):
+        ...             await writer.append(np.full(6, number, "u1"))
+        >>> asyncio.run(record())
+        >>> array.array.shape
+        (100, 6)
+        """
+        return AsyncShardWriter(self._array.writer(axis, memory=memory))
+
+
+class AsyncShardWriter:
+    """A ShardWriter for callers that await; pieces of several tasks go in one after the other."""
+
+    def __init__(self, writer: ShardWriter) -> None:
+        self._writer = writer
+
+    @property
+    def position(self) -> int:
+        """Where the next `append` goes."""
+        return self._writer.position
+
+    @property
+    def stored(self) -> int:
+        """The extent of the array along the axis: everything before it is durable."""
+        return self._writer.stored
+
+    async def append(self, data: Any) -> int:
+        return await asyncio.to_thread(self._writer.append, data)
+
+    async def write(self, selection: Any, value: Any) -> None:
+        await asyncio.to_thread(self._writer.write, selection, value)
+
+    async def flush(self) -> None:
+        await asyncio.to_thread(self._writer.flush)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writer.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await asyncio.to_thread(self._writer.__exit__, *error)
 
 
 class _View:

@@ -13,6 +13,7 @@ import numpy as np
 from terrazzo.errors import SelectionError
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
+from terrazzo.options import Options
 
 __all__ = ["Chunked"]
 
@@ -21,6 +22,7 @@ class Chunked:
     """The part of an array that its layout tells."""
 
     _layout: Layout
+    _options: Options
     _metadata: ArrayMetadata
     _path: str
 
@@ -52,7 +54,8 @@ class Chunked:
 
     @property
     def order(self) -> str:
-        return "C"
+        """How values lie in memory that reads answer; the setting of that name."""
+        return self._options.order
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:

@@ -20,7 +20,7 @@ from terrazzo.write import write
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
 
-__all__ = ["getting", "refuse_reading", "setting"]
+__all__ = ["getting", "in_order", "refuse_reading", "setting"]
 
 Value = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
@@ -38,7 +38,7 @@ def getting(
 
     def finish() -> Any:
         if out is None:
-            return projection.finish(buffer)
+            return in_order(projection.finish(buffer), array.options.order)
         if not np.may_share_memory(buffer, out):
             out[...] = projection.finish(buffer)
         return out
@@ -75,6 +75,11 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
         array.chunk_store.cost,
         array.outcomes,
     )
+
+
+def in_order(values: Any, order: str) -> Any:
+    """What was read, in the memory order that was asked for."""
+    return np.asfortranarray(values) if order == "F" and np.ndim(values) > 1 else values
 
 
 def refuse_reading(array: Array) -> None:

@@ -122,7 +122,8 @@ def create_array(
     filters, serializer, compressors: codecs as objects, strings ("zstd:5", "blosc:lz4:5:shuffle") or a document's
     objects; None for none. Left alone: bytes, zstd and crc32c. codecs: all of them in one list, instead.
     zarr_format, dialect: the format, where it is not that of the group it goes into: 3, or 2; for the draft of 2022
-    dialect "P" (as zarr-python 2.12 to 2.18 wrote it) or "D" (to the letter). order: "F" is for those two.
+    dialect "P" (as zarr-python 2.12 to 2.18 wrote it) or "D" (to the letter). order: "F" is for those two;
+    in Zarr 3 how values lie in memory that reads answer.
     overwrite: what was there goes, with everything below it. config, options, durability, strategy: how work is done.
     progress: True for a bar, or a function of (done, total); counts stored chunks of data that is not in memory.
 
@@ -139,7 +140,8 @@ def create_array(
     given = place_of(store, name, storage_options=storage_options)
     place, made = making(given, found, zarr_format, dialect)
     if made == "v3":
-        _check_order(order)
+        if order is not None:  # of values in memory: Zarr 3 stores no order of its own
+            found = replace(found, order=_checked_order(order))
         if isinstance(dtype, NumpyRecord):
             dtype, serializer = dtype.dtype, "auto"  # as a record of Zarr 3, where it can be one
         elif isinstance(dtype, Objects):
@@ -406,12 +408,7 @@ def _shape_and_type(shape: Any, dtype: Any, data: Any) -> tuple[tuple[int, ...],
     return found, dtype
 
 
-def _check_order(order: object) -> None:
-    if order not in (None, "C", "F"):
-        raise ValueError(f"order is {order!r}; 'C' is allowed")
-    if order == "F":
-        warnings.warn(
-            "order='F' has no effect: values come in C order; to store chunks in another order, use a transpose filter",
-            TerrazzoWarning,
-            stacklevel=3,
-        )
+def _checked_order(order: object) -> Any:
+    if order not in ("C", "F"):
+        raise ValueError(f"order is {order!r}; 'C' and 'F' are allowed")
+    return order
