@@ -4,8 +4,8 @@ What it does not do: know stores. Whoever asks names an object and its version; 
 that name, or nothing: whatever is wrong with a file is a miss.
 
 One file per range, `<object>/<version>.<start>-<length>`, names being digests. It carries a digest of every block,
-bound to its place: what a crash, a disk or somebody's hand left half is not believed. Ranges are kept as they were asked
-for; docs/decisions/0009-a-cache-keeps-ranges.md says why.
+bound to its place: what a crash, a disk or somebody's hand left half is not believed. Ranges are kept as they were
+asked for; docs/decisions/0009-a-cache-keeps-ranges.md says why.
 """
 
 from __future__ import annotations
