@@ -104,7 +104,8 @@ sanitize: $(VENV)/.installed  ## the kernel's tests under AddressSanitizer; need
 documents: build  ## open documents changed at random, long; only errors of our own may come of it
 	$(PY) -m tests.faults.documents --count 100000 --seed 2
 
-docs: build  ## run every example of the pages in docs/
+docs: build  ## make the page of what is supported anew, and run every example of the pages in docs/
+	$(PY) -m tools.support
 	$(PY) -m pytest tests/test_pages.py
 
 fixtures: wheel  ## write tests/fixtures/data again, with the pinned writers (its bytes are committed)

@@ -23,11 +23,13 @@ from terrazzo.codecs import (
     Chain,
     ChunkSpec,
     Codec,
+    OptionalCodec,
     ShardingCodec,
     codec_from,
 )
 from terrazzo.errors import MetadataError
 from terrazzo.metadata import ArrayMetadata, DataType, Extension, resolve_data_type
+from terrazzo.metadata.data_types import Optional
 from terrazzo.options import Options
 from terrazzo.shapes import chunk_inside, chunk_shape, is_size, shard_shape
 from terrazzo.transformers import Transformer, register_transformer
@@ -246,6 +248,9 @@ def _serializer(data_type: DataType, serializer: Any) -> Codec:
     if not (isinstance(serializer, str) and serializer == "auto") and serializer is not None:
         (codec,) = _listed(serializer, "serializer", ArrayBytesCodec, "a codec from array to bytes")
         return codec
+    if isinstance(data_type, Optional):
+        inner = _serializer(data_type.data_type, "auto")
+        return OptionalCodec((codec_from("packbits"),), (inner,))
     if data_type.itemsize is None:
         return codec_from("vlen-utf8" if data_type.numpy.kind == "T" else "vlen-bytes", "serializer")
     endian = {"endian": "little"} if data_type.needs_endian else {}

@@ -13,6 +13,7 @@ from terrazzo.metadata.data_types.record import NumpyRecord
 from terrazzo.metadata.data_types.registry import (
     data_type_from_json,
     data_type_from_numpy,
+    known_data_types,
     register_data_type,
     resolve_data_type,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "VariableBytes",
     "data_type_from_json",
     "data_type_from_numpy",
+    "known_data_types",
     "register_data_type",
     "resolve_data_type",
 ]

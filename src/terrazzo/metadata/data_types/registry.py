@@ -16,7 +16,13 @@ from terrazzo.metadata.data_types.contract import DataType
 from terrazzo.metadata.extension import Extension
 from terrazzo.metadata.problems import describe, join, refuse
 
-__all__ = ["data_type_from_json", "data_type_from_numpy", "register_data_type", "resolve_data_type"]
+__all__ = [
+    "data_type_from_json",
+    "data_type_from_numpy",
+    "known_data_types",
+    "register_data_type",
+    "resolve_data_type",
+]
 
 Kind = TypeVar("Kind", bound=type[DataType])
 
@@ -53,6 +59,11 @@ def register_data_type(cls: Kind) -> Kind:
 def registered() -> tuple[object, ...]:
     """All classes that there are now: for those who remember what a name meant."""
     return tuple(_classes)
+
+
+def known_data_types() -> tuple[str, ...]:
+    """Every name that documents may use, in alphabetical order; families such as `r8`, `r16` are not among them."""
+    return tuple(sorted(name for cls in _classes for name in cls.names if not name.startswith("terrazzo.")))
 
 
 def data_type_from_json(value: object, path: str = "data_type", *, strict: bool = True) -> DataType:

@@ -1,0 +1,26 @@
+"""The page of what is supported says what the code says."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from tools import support
+
+EXTRAS = ("numcodecs", "ml_dtypes", "zfpy", "pcodec", "msgpack")
+pytestmark = pytest.mark.skipif(any(find_spec(one) is None for one in EXTRAS), reason="needs all extras")
+
+
+def test_the_page_is_made_from_the_code() -> None:
+    made = support.page()
+    assert support.PAGE.read_text(encoding="utf-8") == made, "python -m tools.support makes it anew"
+
+
+def test_every_name_is_shown_by_an_array() -> None:
+    """What cannot be made is said so: here, one name and no more."""
+    text = support.PAGE.read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `") and "=`" not in line]
+    assert len(rows) > 100
+    assert all(row[1] == "yes" for row in rows)
+    assert [row[0] for row in rows if row[2] == "no"] == ["| `n5`", "| `rectangular`"]
