@@ -21,7 +21,7 @@ from terrazzo.serve import Application, Server, serve
 from terrazzo.serve.objects import PIECE, key_of
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
-from terrazzo.stores.wrappers import WrapperStore
+from terrazzo.stores.wrappers import PrefixStore, WrapperStore
 from tests.serve.asking import Answer, Client
 
 VALUES = np.arange(24 * 24, dtype="i4").reshape(24, 24)
@@ -433,3 +433,70 @@ def test_an_error_of_the_store_is_told_to_the_log(
         monkeypatch.setattr(LocalStore, "fetch", broken)
         assert Client(server)("GET", "/c/0/0").status == 500
     assert "GET c/0/0: the disk" in caplog.text and "\x1b" not in caplog.text
+
+
+def test_a_conflict_while_opening_is_tried_again() -> None:
+    class Busy(Changing):
+        def open(self, requests: Any) -> Any:
+            if self.times:
+                self.times -= 1
+                raise ConflictError("it changed 8 times while it was being read")
+            return super().open(requests)
+
+    for times, status in ((3, 200), (1000, 503)):
+        store = Busy(0)
+        store.set("x", b"value")
+        store.times = times
+        with serve(store) as server:
+            assert Client(server)("GET", "/x").status == status
+
+
+def test_the_place_of_what_is_served_is_not_told(folder: Path) -> None:
+    """A part of a store is served under its own names."""
+    with serve(PrefixStore(LocalStore(folder.parent), "a.zarr/")) as server:
+        ask = Client(server)
+        assert ask("GET", "/c/0/0").status == 200
+        for headers in ({"If-Match": '"x"'}, {"Range": "bytes=99999999-"}):
+            answer = ask("GET", "/c/0/0", **headers)
+            assert answer.status in (412, 416) and b"a.zarr" not in answer.body
+        ask.close()
+
+
+def test_files_that_are_changed_in_place_all_the_time(tmp_path: Path) -> None:
+    """Whole shards under writers that overwrite chunks and append: each body reads as shards do, chunks old or new."""
+    for strategy, how in (("in-place", {}), ("append", {"index_location": "start"})):
+        writer = terrazzo.create_array(
+            tmp_path / strategy,
+            shape=(16, 16),
+            dtype="i4",
+            chunks=(4, 4),
+            shards=(16, 16),
+            compressors="crc32c",
+            strategy=strategy,
+            **how,
+        )
+        writer[:] = 0
+        done, bodies = threading.Event(), {}
+
+        def write(array: Any = writer, done: threading.Event = done) -> None:
+            number = 0
+            while not done.is_set():
+                number += 1
+                with array.using(durability="none") as quick:
+                    quick[:] = number
+
+        document = (tmp_path / strategy / "zarr.json").read_bytes()
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            with serve(tmp_path / strategy) as server:
+                ask = Client(server)
+                for _ in range(60):
+                    answer = ask("GET", "/c/0/0")
+                    assert answer.status == 200
+                    assert bodies.setdefault(answer.headers["etag"], answer.body) == answer.body
+                    read = terrazzo.open_array({"zarr.json": document, "c/0/0": answer.body}, mode="r")[:]
+                    assert (read.reshape(4, 4, 4, 4).std(axis=(1, 3)) == 0).all()
+        finally:
+            done.set()
+            thread.join()

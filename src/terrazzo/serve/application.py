@@ -168,12 +168,12 @@ class Application:
 
     def _prepare(self, key: str, request: Request) -> _Reading:
         for attempt in range(_TRIES):
-            version = open_version(self.store, key)
-            if version is None:
-                raise _absent(key)
-            reading = None
+            version = reading = None
             try:
-                reading = self._begun(version, request)
+                version = open_version(self.store, key)
+                if version is None:
+                    raise _absent(key)
+                reading = self._begun(key, version, request)
                 return reading
             except ConflictError:
                 if attempt == _TRIES - 1:
@@ -181,14 +181,13 @@ class Application:
                         503, f"{printable(key)} keeps changing; ask again", Retry_After="1"
                     ) from None
             finally:
-                if reading is None or reading.version is None:
+                if version is not None and (reading is None or reading.version is None):
                     version.close()
         raise AssertionError("the last try answers or raises")
 
-    def _begun(self, version: Version, request: Request) -> _Reading:
+    def _begun(self, key: str, version: Version, request: Request) -> _Reading:
         """Status, headers and first bytes of what a request asks of this version."""
         etag, asked, size = self.etag(version.source.tag), request.headers, version.size
-        key = version.source.key
         headers = {"Accept-Ranges": "bytes"}
         if etag is not None:
             headers["ETag"] = etag

@@ -27,7 +27,7 @@ PIECE = 1 << 20
 _DOTTED = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 #: what a store refuses to give, whoever asks: no right to read it, or a link that leads out
 FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EXDEV})
-_TRIES = 6
+_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016)  # seconds that a change in place is waited for
 
 
 class Version:
@@ -82,15 +82,15 @@ def key_of(path: str, hidden: bool) -> str | None:
 
 def open_version(store: Store, key: str) -> Version | None:
     """The present version, or None where nothing is stored; a change in place is waited for a little."""
-    for attempt in range(_TRIES):
+    for pause in (*_PAUSES, None):
         version = _open(store, key)
         if version is None or not isinstance(version.source.handle, int):
             return version
-        if not store.unsettled(key) or attempt == _TRIES - 1:
+        if pause is None or not store.unsettled(key):
             return version
         version.close()
-        time.sleep(0.001 * 2**attempt)
-    return None
+        time.sleep(pause)
+    raise AssertionError("the last look answers")
 
 
 def _open(store: Store, key: str) -> Version | None:
