@@ -74,7 +74,8 @@ class Client(ABC):
     async def delete(self, paths: Sequence[str]) -> None:
         raise Failure("unsupported", "this store is for reading")
 
-    def batches(self, prefix: str) -> AsyncIterator[Sequence[str]]:
+    def batches(self, prefix: str, after: str | None = None) -> AsyncIterator[Sequence[str]]:
+        """All paths below a prefix, in order; `after`: those behind this one."""
         raise Failure("unsupported", "this store cannot be listed")
 
     async def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
@@ -216,9 +217,9 @@ class ObstoreClient(Client):
                 return
             raise failure from None
 
-    async def batches(self, prefix: str) -> AsyncIterator[Sequence[str]]:
+    async def batches(self, prefix: str, after: str | None = None) -> AsyncIterator[Sequence[str]]:
         try:
-            stream = library().list(self._store(steady=True), prefix or None, chunk_size=1000)
+            stream = library().list(self._store(steady=True), prefix or None, offset=after, chunk_size=1000)
             async for batch in stream:
                 yield [entry["path"] for entry in batch]
         except (GeneratorExit, asyncio.CancelledError):
