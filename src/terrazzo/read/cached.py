@@ -68,10 +68,11 @@ def decode_cached(
         moved[stored, 1] = 0
         moved[stored, 2] = program.nbytes
         work.append((moved, job.window.placement(), as_raw(job.out)))
-    if len(work) == 1:
-        yield Working(partial(_kernel.decode, programs, sources, *work[0], options.workers))
-    else:
+    if len({id(job.out) for job in jobs}) == len(jobs) > 1:
         yield Working(partial(_kernel.decode_many, programs, sources, work, options.workers))
+        return
+    for one in work:  # alone, or windows of one output
+        yield Working(partial(_kernel.decode, programs, sources, *one, options.workers))
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ What it does not do: find out where chunks lie (locate.py).
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -85,9 +86,13 @@ def _decode_pieces(
         for piece in pieces:
             yield from _decode_piece(layout, objects, piece, programs, handles, options)
         return
-    small = [piece for piece in pieces if len(piece.rows) <= SMALL_ROWS]
+    # a selection that was cut into windows lays several of them into one output, which only one thread may have
+    outputs = Counter(id(piece.job.out) for piece in pieces)
+    small = []
     for piece in pieces:
-        if len(piece.rows) > SMALL_ROWS:
+        if len(piece.rows) <= SMALL_ROWS and outputs[id(piece.job.out)] == 1:
+            small.append(piece)
+        else:
             yield from _decode_piece(layout, objects, piece, programs, handles, options)
     if not small:
         return

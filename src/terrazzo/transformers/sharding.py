@@ -294,7 +294,7 @@ class ShardingStore(Store):
                 return
             entries = self._entries(shard, hold.source.first)
             entries[numbers] = EMPTY
-            if (entries == EMPTY).all():
+            if (entries == EMPTY).all() and self.store.erases_conditionally:
                 self.store.commit([Erase(hold)])
             elif hold.patchable and hold.source.size is not None:
                 place = hold.source.size - self.index_nbytes
