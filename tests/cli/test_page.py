@@ -20,6 +20,7 @@ def masked(text: str) -> str:
     """Without what another version of a compressor may change: sizes, checksums, the rows of a map."""
     text = re.sub(r"^ *[0-9.]+ k?B  [0-9a-z#.]+$", "ROW", text, flags=re.MULTILINE)
     text = re.sub(r"[0-9.]+ k?B", "SIZE", text)
+    text = re.sub(r"^(bytes [a-z ]+?) +[0-9,]+$", r"\1 NBYTES", text, flags=re.MULTILINE)
     text = re.sub(r"0x[0-9a-f]+", "CHECKSUM", text)
     return re.sub(r"[0-9.]+ times", "RATIO times", text)
 
