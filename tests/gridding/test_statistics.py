@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from terrazzo.gridding import Config, GridConfigError, SchemaError, json_schema
 from terrazzo.gridding.fields import fields_from
-from terrazzo.gridding.statistics import Points, digest_quantile, sort_by_cell, statistic_for
+from terrazzo.gridding.statistics import Cells, Points, digest_quantile, sort_by_cell, statistic_for
 from tests.gridding.cases import ATL06, PAGE_HEALPIX, PAGE_RECTILINEAR
 
 COLUMNS = ("h", "s", "t")
@@ -342,3 +342,37 @@ def test_the_schema_has_the_keys_that_are_taken() -> None:
     for grid, keys in ((healpix, PAGE_HEALPIX), (rectilinear, PAGE_RECTILINEAR)):
         assert set(keys) <= set(grid["properties"]) and set(grid["required"]) <= set(keys)
     assert set(ATL06) <= set(schema["properties"]["data_source"]["properties"])
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (1e15, 1e3), (-1e6, 1e-3), (0.1, 0.0), (1e150, 1e140)])
+@pytest.mark.parametrize("size", [100_000, 997, 1])
+def test_large_means_cost_no_digits(offset: float, scale: float, size: int) -> None:
+    n = 20_000 if size > 1 else 500
+    random = np.random.default_rng(1)
+    values = offset + random.normal(size=n) * scale
+    columns = {"v": values, "w": random.random(n)}
+    wide, weights = values.astype(np.longdouble), columns["w"].astype(np.longdouble)
+    mean = wide.mean()
+    wanted = {
+        "mean": mean,
+        "sum": wide.sum(),
+        "var": ((wide - mean) ** 2).mean(),
+        "average": (wide * weights).sum() / weights.sum(),
+    }
+    for name, right in wanted.items():
+        params = {"weights": "w"} if name == "average" else {}
+        statistic = statistic_for(name, None, "v", params, (), "test")
+        state: Any = None
+        for start in range(0, n, size):
+            part = {key: column[start : start + size] for key, column in columns.items()}
+            cells, order = sort_by_cell(np.zeros(len(part["v"]), np.int64))
+            fresh = statistic.begin(Points(cells, order, part))
+            if state is None:
+                state = fresh
+                continue
+            joined = {key: np.concatenate([state[key], fresh[key]]) for key in fresh}
+            state = statistic.merge(joined, Cells(np.zeros(1, np.int64), np.zeros(1, np.int64), 2))
+        (found,) = statistic.finish(state)
+        error = abs(np.longdouble(found) - right)
+        # a variance is as good as its values are: their last digits are noise of their own
+        assert error <= 1e-13 * abs(right) + (1e-30 if name == "var" else 0), (name, found, right)

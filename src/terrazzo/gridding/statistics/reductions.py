@@ -124,7 +124,9 @@ class Extreme(OfColumn):
 
 
 class Spread(OfColumn):
-    """Variance ("var") or standard deviation ("std") with `ddof`; two passes, so that large means cost no digits."""
+    """Variance ("var") or standard deviation ("std") with `ddof`; two passes, and means with their errors, so that
+    large means cost no digits.
+    """
 
     def __init__(self, name: str, source: str, skip_nan: bool = False, ddof: int = 0) -> None:
         super().__init__(name, source, skip_nan)
@@ -137,14 +139,23 @@ class Spread(OfColumn):
         deviation = values - cells.repeat(mean)
         if self.skip_nan:
             deviation[np.isnan(points.number(self.source))] = 0.0
-        return {"n": counts, "mean": np.where(counts > 0, mean, 0.0), "m2": cells.add(deviation * deviation)}
+        # a mean has an error, the mean of the deviations; it is kept beside it, and taken out of the squares
+        there = counts > 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            low = np.where(there, _ratio(cells.add(deviation), counts), 0.0)
+            m2 = cells.add(deviation * deviation)
+            m2 = np.where(np.isfinite(m2), np.maximum(m2 - counts * low * low, 0.0), m2)
+        return {"n": counts, "mean": np.where(there, mean, 0.0), "low": low, "m2": m2}
 
     def merge(self, states: State, cells: Cells) -> State:
         n = cells.add(states["n"])
         mean = _ratio(cells.add(states["n"] * states["mean"]), n)
         mean = np.where(n > 0, mean, 0.0)
-        between = states["n"] * (states["mean"] - cells.repeat(mean)) ** 2
-        return {"n": n, "mean": mean, "m2": cells.add(states["m2"] + between)}
+        # differences of means that are close are exact, and their errors are known
+        apart = (states["mean"] - cells.repeat(mean)) + states["low"]
+        low = np.where(n > 0, _ratio(cells.add(states["n"] * apart), n), 0.0)
+        between = states["n"] * (apart - cells.repeat(low)) ** 2
+        return {"n": n, "mean": mean, "low": low, "m2": cells.add(states["m2"] + between)}
 
     def finish(self, state: State) -> Array:
         n = state["n"] - self.ddof
@@ -163,7 +174,8 @@ class Spread(OfColumn):
         variance = values.astype(np.float64) ** (2 if self.name == "std" else 1)
         # a cell with too few points for ddof has no deviation of its own, or one that nobody stored
         known = np.where(n > self.ddof, variance * (n - self.ddof), np.where(n > 1, math.nan, 0.0))
-        return {"n": n, "mean": np.where(n > 0, means[0].astype(np.float64), 0.0), "m2": known}
+        mean = np.where(n > 0, means[0].astype(np.float64), 0.0)
+        return {"n": n, "mean": mean, "low": np.zeros_like(mean), "m2": known}
 
 
 class WeightedMean(Statistic):
