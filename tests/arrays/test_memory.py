@@ -142,3 +142,15 @@ array[...] = values(SHAPE)
 print(store.most)
 """
     assert peak(tmp_path, code) == (4 << 20) // (64**3 * 2)
+
+
+def test_values_of_another_type_are_converted_as_they_are_written(tmp_path: Path) -> None:
+    code = """
+array = terrazzo.create_array(
+    path, shape=(512, 256, 256), chunks=(32,) * 3, shards=(64,) * 3, dtype="f4", compressors=None
+).using(durability="none", memory=8 << 20, threads=2)
+given = np.arange(512 * 256 * 256, dtype="u4").reshape(512, 256, 256) % 60000
+print(peak(lambda: array.__setitem__(..., given)))
+assert np.array_equal(array[...], given)
+"""
+    assert peak(tmp_path / "a", code) < 40 * MIB  # of 128

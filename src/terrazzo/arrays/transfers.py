@@ -15,7 +15,7 @@ from terrazzo.arrays.values import as_value, with_fields
 from terrazzo.errors import ReadOnlyError
 from terrazzo.indexing import Projection
 from terrazzo.read import read
-from terrazzo.write import write
+from terrazzo.write import is_converted_late, write
 
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
@@ -64,7 +64,8 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
         flow, values = getting(array, project(False))
         yield from flow
         value = _with_changed_fields(np.array(values()), value, fields)
-    prepared = projection.prepare(as_value(value, array.dtype))
+    late = isinstance(value, np.ndarray) and is_converted_late(value, array.dtype, array.options.memory)
+    prepared = projection.prepare(value if late else as_value(value, array.dtype))
     yield from write(
         array.layout,
         projection,

@@ -2,6 +2,7 @@
 shards that are patched instead of replaced (patching.py), whole shards from their populated chunks (whole.py), and
 shards from chunks that are encoded already (encoded.py)."""
 
+from terrazzo.write.converting import is_converted_late
 from terrazzo.write.encoded import EncodedShard, put_encoded
 from terrazzo.write.encoding import encode
 from terrazzo.write.flow import write
@@ -17,6 +18,7 @@ __all__ = [
     "check_strategy",
     "encode",
     "has_slots",
+    "is_converted_late",
     "put_encoded",
     "write",
     "write_shard",

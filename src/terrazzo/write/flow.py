@@ -27,6 +27,7 @@ from terrazzo.shard import EMPTY, empty_entries
 from terrazzo.stores.flow import Sinking, Working
 from terrazzo.stores.store import NEAR, Cost, Erase, Hold, Patch, Put, Sink
 from terrazzo.strategy import Changed, Outcomes, Replace, Strategy, clones
+from terrazzo.write.converting import converted, is_converted_late
 from terrazzo.write.encoding import encode, old_objects
 from terrazzo.write.held import Fresh, commit, given_back, hold_objects
 from terrazzo.write.patching import check_strategy, patches
@@ -56,7 +57,8 @@ def write(
     cost: Cost = NEAR,
     outcomes: Outcomes | None = None,
 ) -> Flow:
-    """Store `value`, of the projection's buffer shape and the array's type, in the selected elements.
+    """Store `value`, of the projection's buffer shape and the array's type, in the selected elements; numbers that
+    take more than the memory of a call may be of another type (`is_converted_late`).
 
     cost: of a request to the store, and whether it keeps new objects in memory until they are committed. outcomes:
     counts what was committed.
@@ -66,9 +68,13 @@ def write(
     most = max_objects(layout, options, cost)
     if cost.buffered:
         most = max(1, min(most, options.memory // max(1, layout.object_nbytes)))
+    late = is_converted_late(value, layout.dtype, options.memory)
+    if late:
+        most = max(1, min(most, options.memory // max(1, layout.object_nbytes)))
     for window in projection.windows(MAX_ROWS, most):
+        shown, part = converted(window, value, layout.dtype) if late else (window, value)
         yield from with_patience(
-            partial(_write_window, layout, window, value, options, cache, strategy, cost, outcomes)
+            partial(_write_window, layout, shown, part, options, cache, strategy, cost, outcomes)
         )
 
 
