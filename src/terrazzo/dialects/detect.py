@@ -119,6 +119,13 @@ def _draft(store: Store, entry: bytes, options: Options, fallback: Fallback, cou
 
 def _suffix(entry: dict[str, Any]) -> str:
     encoding = entry.get("metadata_encoding")
+    kind = encoding.get("type", "json") if isinstance(encoding, dict) else "json"
+    foreign = encoding.get("extension") if isinstance(encoding, dict) else None
+    if foreign is not None or kind != "json":
+        raise MetadataError(
+            f"{ENTRY}: metadata_encoding: found {describe(kind if foreign is None else foreign)}, documents in another "
+            "encoding than JSON cannot be read"
+        )
     inside = encoding.get("metadata_key_suffix") if isinstance(encoding, dict) else None
     suffix = inside if inside is not None else entry.get("metadata_key_suffix", "")
     if not isinstance(suffix, str) or "/" in suffix or len(suffix) > 64:

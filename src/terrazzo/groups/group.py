@@ -302,7 +302,8 @@ class Group(Placed, Members):
         self.create_array(path, data=value, overwrite=True)
 
     def __delitem__(self, path: str) -> None:
-        """Delete the node at `path` with everything below it."""
+        """Delete the node at `path` with everything below it. The group around it stays: in the 2022 draft, where a
+        group may be there for what is below it alone, it gets a document."""
         self._refuse_reading()
         below = normalize_path(path)
         if not below:
@@ -311,6 +312,11 @@ class Group(Placed, Members):
         if read_node(place, self._options) is None:
             raise NodeNotFoundError(self._absence(path))
         erase_node(place, self._options)
+        around = place.path.rpartition("/")[0]
+        if self._metadata.dialect == "draft" and around:
+            kept = StorePath(self._store, around)
+            if read_node(kept, self._options) is None:
+                create_node(kept, GroupMetadata(dialect="draft"), self._options)
 
     def create_array(
         self, name: str, *, shape: Any = None, dtype: Any = None, data: Any = None, **how: Unpack[How]

@@ -98,8 +98,9 @@ def array_from_draft(
         with problems.collected():
             codecs = _codecs(found, filters, element, len(shape))
     shards: list[list[int]] = []
+    own: list[Json] = []
     with problems.collected():
-        shards = _chunks_per_shard(found.get("storage_transformers") or [], len(shape))
+        shards, own = _transformers(found.get("storage_transformers") or [], len(shape))
         if chunks_per_shard is not None and not shards:
             shards = [_counts(list(chunks_per_shard), len(shape), "chunks_per_shard")]
     problems.raise_any("")
@@ -137,6 +138,7 @@ def array_from_draft(
         "fill_value": fill,
         "codecs": codecs,
         "attributes": attributes,
+        **({"storage_transformers": own} if own else {}),
         **told,
     }
 
@@ -146,8 +148,9 @@ def array_to_draft(document: Json, way: Way) -> Json:
     problems = Problems()
     if document.get("dimension_names"):
         problems.add("dimension_names", "the draft has no names of dimensions; leave them out")
-    if document.get("storage_transformers"):
-        problems.add("storage_transformers", "none of Zarr 3 is known to the draft")
+    own = document.get("storage_transformers") or []
+    if not all("://" in one["name"] for one in own):
+        problems.add("storage_transformers", "the draft knows transformers by their addresses alone")
     grid = document["chunk_grid"]
     if grid["name"] != "regular":
         problems.add("chunk_grid", f"the draft has regular chunks alone, not {describe(grid['name'])}")
@@ -198,8 +201,9 @@ def array_to_draft(document: Json, way: Way) -> Json:
             made["compressor"] = _stated(compressor, way, "codec")
     else:
         made["codecs"] = _letter_codecs(filters, compressor, endian)
-    if shards:
-        made["storage_transformers"] = shards
+    transformers = [*shards, *(_transformer(one) for one in own)]
+    if transformers:
+        made["storage_transformers"] = transformers
     return made
 
 
@@ -293,34 +297,58 @@ def _numcodecs(found: Any, path: str) -> Json:
     name = next((found[one] for one in ("codec", "type", "name") if isinstance(found.get(one), str)), None)
     if name is None:
         refuse(path, "found no codec, must be named by its URI")
+    if "://" in name and not name.startswith("https://purl.org/zarr/spec/codec"):
+        return {"id": name, **_configuration(found, path)}  # somebody's own
     parts = [part for part in name.rstrip("/").split("/") if part]
     if len(parts) > 1 and parts[-1].replace(".", "").lstrip("v").isdigit():
         parts.pop()
+    return {"id": parts[-1], **_configuration(found, path)}
+
+
+def _configuration(found: Json, path: str) -> Json:
     configuration = found.get("configuration") or {}
-    if not isinstance(configuration, dict):
-        refuse(join(path, "configuration"), f"found {describe(configuration)}, must be an object")
-    return {"id": parts[-1], **configuration}
+    if not isinstance(configuration, dict) or "id" in configuration:
+        refuse(
+            join(path, "configuration"), f"found {describe(configuration)}, must be an object without an `id`"
+        )
+    return configuration
 
 
-def _chunks_per_shard(found: Any, ndim: int) -> list[list[int]]:
-    """Of every sharding transformer, the nearest to the array first."""
+def _transformers(found: Any, ndim: int) -> tuple[list[list[int]], list[Json]]:
+    """The chunks per shard of every sharding transformer, the nearest to the array first; then somebody's own."""
     if not isinstance(found, list):
         refuse("storage_transformers", f"found {describe(found)}, must be a list")
-    counts = []
+    counts: list[list[int]] = []
+    own: list[Json] = []
     for i, one in enumerate(found):
         at = join("storage_transformers", i)
         if not isinstance(one, dict):
             refuse(at, f"found {describe(one)}, must be an object")
         name = one.get("extension", one.get("name"))
         plain = name.replace("-", "_") if isinstance(name, str) else ""
+        configuration = one.get("configuration")
         if plain != "sharding" and "storage_transformers/sharding" not in plain:
-            refuse(at, f"found {describe(name)}, which is not known, and without it chunks cannot be found")
+            if "://" not in plain:
+                refuse(
+                    at, f"found {describe(name)}, which is not known, and without it chunks cannot be found"
+                )
+            members = configuration if isinstance(configuration, dict) else {}
+            own.append({"name": name, "configuration": {"type": one.get("type"), **members}})
+            continue
+        if own:
+            refuse(at, "found shards behind another transformer; they can only be nearer the array")
         if one.get("type", "indexed") != "indexed":
             refuse(join(at, "type"), f'found {describe(one["type"])}, must be "indexed"')
-        configuration = one.get("configuration")
         value = configuration.get("chunks_per_shard") if isinstance(configuration, dict) else None
         counts.append(_counts(value, ndim, f"{at}.configuration.chunks_per_shard"))
-    return counts
+    return counts, own
+
+
+def _transformer(extension: Json) -> Json:
+    """One of somebody's own, as the draft states it."""
+    members = dict(extension.get("configuration") or {})
+    kind = members.pop("type", None)
+    return {"extension": extension["name"], "type": kind, "configuration": members}
 
 
 def _counts(value: Any, ndim: int, path: str) -> list[int]:
@@ -383,6 +411,15 @@ def _letter_codecs(filters: list[Json], compressor: Json | None, endian: str | N
     if endian == "big":
         codecs.append({"type": CODEC["D"].format("endian"), "configuration": {"endian": "big"}})
     for config in given:
+        if "://" in config["id"]:
+            if endian == "big":
+                refuse(
+                    "codecs",
+                    "the codec `endian` of the draft comes first; a codec of your own needs little-endian",
+                )
+            members = {name: value for name, value in config.items() if name != "id"}
+            codecs.append({"type": config["id"], "configuration": members})
+            continue
         if config["id"] not in ("gzip", "blosc"):
             raise MetadataError(
                 f"codecs: the letter of the draft knows gzip and blosc, not {describe(config['id'])}; "

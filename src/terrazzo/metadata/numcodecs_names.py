@@ -57,7 +57,7 @@ def chain_from_numcodecs(
     given = [(one, join(paths[0], i)) for i, one in enumerate(filters)]
     if compressor is not None:
         given.append((compressor, paths[1]))
-    serialized = False
+    serialized = own = False
     endian = element.endian
     itemsize = element.dtype.itemsize if element.dtype.kind not in "OT" else 1
     for config, path in given:
@@ -78,11 +78,16 @@ def chain_from_numcodecs(
             chain.append(_named(identity if identity in NAMED_ALIKE else f"numcodecs.{identity}", members))
             serialized = True
             continue
-        if not serialized:
+        if "://" in identity and endian != "big" and not serialized:
+            # somebody's own, known by its address: its class tells whether it takes an array, and so where `bytes` goes
+            chain.append(_named(identity, members))
+            own = True
+            continue
+        if not serialized and not own:
             chain.append(_named("bytes", {} if endian is None else {"endian": endian}))
             serialized = True
         chain.append(_compressor(identity, members, itemsize))
-    if not serialized:
+    if not serialized and not own:
         chain.append(_named("bytes", {} if endian is None else {"endian": endian}))
     return chain
 
@@ -161,6 +166,8 @@ def _endian(dtype: np.dtype[Any]) -> str:
 
 
 def _compressor(identity: str, members: Json, itemsize: int) -> Json:
+    if "://" in identity:
+        return _named(identity, members)
     if identity == "blosc":
         shuffle = members.get("shuffle", 1)
         if isinstance(shuffle, int) and -1 <= shuffle <= 2:
@@ -196,6 +203,8 @@ def _config(name: str, members: Json, dtype: str | None, path: str) -> Json:
         return {"id": name, **members}
     if name == "crc32c":
         return {"id": "crc32c"}
+    if "://" in name:
+        return {"id": name, **members}
     if name.startswith("numcodecs."):
         identity = name.removeprefix("numcodecs.")
         if identity in ("delta", "fixedscaleoffset", "quantize") and dtype is not None:
