@@ -20,6 +20,7 @@ from terrazzo.serve.objects import FORBIDDEN, PIECE, Version, key_of, open_versi
 from terrazzo.serve.ranges import UnsatisfiableError, wanted_range
 from terrazzo.stores.contract import Tag
 from terrazzo.stores.store import Store
+from terrazzo.stores.versions import is_lasting
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -93,8 +94,8 @@ class Application:
         self.longest = longest
         self.address = address
         self.methods = ("GET", "HEAD", "OPTIONS", *(("PUT", "DELETE") if write else ()))
-        # a store that does not outlive this process may count its versions from one again in the next
-        self._salt = b"" if store.durable else secrets.token_bytes(16)
+        # a store that only this process knows may count its versions from one again in the next
+        self._salt = b"" if store.durable and is_lasting(store.identity) else secrets.token_bytes(16)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         from starlette.requests import Request
