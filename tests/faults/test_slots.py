@@ -117,7 +117,8 @@ def test_the_same_slot_is_waited_for(root: Path) -> None:
 
 
 def test_the_locks_are_one_per_slot(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trace of one write to two chunks: the lock shared, their two slots, a lane; nothing else is waited for."""
+    """The trace of one write to two chunks: the gate and the lock shared, their two slots, a lane; nothing else is
+    waited for."""
     made(root, WAY)[...] = 1
     trace: list[tuple[str, Any]] = []
     from terrazzo.stores import lanes, locks, slots
@@ -129,9 +130,9 @@ def test_the_locks_are_one_per_slot(root: Path, monkeypatch: pytest.MonkeyPatch)
         trace.append((where, (start, length, wait)))
         return plain_range(file, start, length, wait=wait, free=free)
 
-    def set_lock(file: int, exclusive: bool, wait: bool) -> None:
-        trace.append(("object", (exclusive, wait)))
-        plain_set(file, exclusive, wait)
+    def set_lock(file: int, exclusive: bool, wait: bool, span: tuple[int, int]) -> None:
+        trace.append(("gate" if span[0] else "object", (exclusive, wait)))
+        plain_set(file, exclusive, wait, span)
 
     monkeypatch.setattr(slots, "lock_range", lock_range)
     monkeypatch.setattr(lanes, "lock_range", lock_range)
@@ -140,6 +141,7 @@ def test_the_locks_are_one_per_slot(root: Path, monkeypatch: pytest.MonkeyPatch)
     array[0:2, 0:40] = 2
     nbytes = CHUNK[0] * CHUNK[1] * 4 + 4
     assert trace == [
+        ("gate", (False, True)),
         ("object", (False, True)),
         ("slot", (0, 2 * nbytes, True)),  # neighbours, locked in one call
         ("lane", (lanes.FIRST, 1, False)),
@@ -246,3 +248,36 @@ def test_tasks_that_wait_for_a_slot_leave_threads_to_its_holder(root: Path) -> N
 
     asyncio.run(everybody())
     assert opened(root, WAY)[0, :12].tolist() == [k + 10 for k in range(12)]
+
+
+def test_who_wants_the_whole_shard_gets_its_turn(root: Path) -> None:
+    """Writers of slots that never leave a gap between them let a writer of the whole shard pass."""
+    made(root, WAY)[...] = 1
+    over = threading.Event()
+    store = LocalStore(root)
+
+    def stream() -> None:
+        """Give a hold back only once the next one is there, or cannot be had."""
+        held = store.hold(SHARD, exclusive=False)
+        while not over.is_set():
+            try:
+                following = store.hold(SHARD, exclusive=False, timeout=0.05)
+            except HeldError:
+                held.release()
+                held = store.hold(SHARD, exclusive=False)
+            else:
+                held.release()
+                held = following
+        held.release()
+
+    threads = [threading.Thread(target=stream) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(3):
+            store.hold(SHARD, timeout=20).release()
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert left_overs(root) == []

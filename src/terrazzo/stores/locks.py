@@ -6,6 +6,9 @@ The lock of the object `name` is the file `name.__lock` beside it, locked as a w
 new object is built, and what is renamed over the old one. So whoever gets the lock of a file that no longer bears
 the name (it was renamed or removed meanwhile) has to try again with the one that does. tensorstore takes the same
 lock in the same manner; its writers and ours exclude one another.
+
+Where ranges of an open file can be locked, everybody passes a gate, one byte far behind the others, on the way to the
+lock: who wants it alone keeps the gate until all who share the lock are gone, so that no new ones come before.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.
 # Locks of an open file description (Linux), not of a process: threads exclude one another, and closing another
 # descriptor of the same file gives nothing away. Elsewhere flock has the same manner.
 OPEN_FILE_LOCKS = hasattr(fcntl, "F_OFD_SETLK") if sys.platform != "win32" else False
+#: (start, length) of what is locked for an object, of the gate before it, and of both
+_OBJECT, _GATE, _WHOLE = (0, 1 << 62), (1 << 62, 1), (0, 0)
 
 
 def lock(files: Files, folder: int, name: str, exclusive: bool, timeout: float | None) -> int:
@@ -65,7 +70,7 @@ def lock(files: Files, folder: int, name: str, exclusive: bool, timeout: float |
 def share_alone(file: int) -> bool:
     """Whether a shared lock could be made the only one."""
     try:
-        _set(file, exclusive=True, wait=False)
+        _set(file, True, False, _WHOLE)
     except OSError:
         return False
     return True
@@ -116,10 +121,19 @@ def unlock(file: int) -> None:
 
 
 def _wait(file: int, name: str, exclusive: bool, deadline: float | None) -> None:
+    if not OPEN_FILE_LOCKS:
+        _wait_for(file, name, exclusive, deadline, _WHOLE)
+        return
+    _wait_for(file, name, exclusive, deadline, _GATE)
+    _wait_for(file, name, exclusive, deadline, _OBJECT)
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, _range(fcntl.F_UNLCK, *_GATE))
+
+
+def _wait_for(file: int, name: str, exclusive: bool, deadline: float | None, span: tuple[int, int]) -> None:
     pause = 0.0005
     while True:
         try:
-            _set(file, exclusive, wait=deadline is None)
+            _set(file, exclusive, deadline is None, span)
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 raise StoreError(
@@ -137,10 +151,10 @@ def _wait(file: int, name: str, exclusive: bool, deadline: float | None) -> None
         pause = min(pause * 2, 0.05)
 
 
-def _set(file: int, exclusive: bool, wait: bool) -> None:
+def _set(file: int, exclusive: bool, wait: bool, span: tuple[int, int]) -> None:
     if OPEN_FILE_LOCKS:
         kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
-        fcntl.fcntl(file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _range(kind))
+        fcntl.fcntl(file, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _range(kind, *span))
     else:
         kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
         fcntl.flock(file, kind | (0 if wait else fcntl.LOCK_NB))
