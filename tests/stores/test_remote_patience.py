@@ -30,7 +30,7 @@ from terrazzo.stores.interrupt import Interrupt, interruptible
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.open import open_store
 from terrazzo.stores.remote import RemoteStore, native
-from terrazzo.stores.remote.loop import start, together, wait_for
+from terrazzo.stores.remote.loop import launch, together, wait_for
 from terrazzo.stores.remote.policy import TRIED_AGAIN, Failure, Patience, Policy, failure_of, plain
 from tests.remote.place import Place
 from tests.remote.wire import Answer, Request
@@ -266,7 +266,7 @@ def test_a_wait_inside_the_loop_is_refused() -> None:
     async def wrong() -> None:
         async def inner() -> None: ...
 
-        start(inner())
+        launch(inner())
 
     with pytest.raises(StoreError, match="own event loop"):
         wait_for(wrong())

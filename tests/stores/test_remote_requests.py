@@ -16,9 +16,9 @@ pytest.importorskip("obstore")
 pytest.importorskip("aiohttp")
 
 import terrazzo
-from terrazzo.errors import ConflictError, StoreError, UnsupportedError
+from terrazzo.errors import ConflictError, KeyRefusedError, StoreError, UnsupportedError
 from terrazzo.stores.contract import ALL, Cost, Erase, Open, Put
-from terrazzo.stores.flow import Opening, run_async
+from terrazzo.stores.flow import Fetching, Opening, run_async
 from terrazzo.stores.remote import RemoteStore
 from terrazzo.stores.remote.client import Client, ObstoreClient
 from terrazzo.stores.remote.policy import Failure
@@ -450,3 +450,29 @@ def test_clients_keep_their_contract(place: Place) -> None:
         asyncio.run(store._client.put("a", b"", None, None, None))
     with pytest.raises(Failure, match="reading"):
         asyncio.run(store._client.delete(["a"]))
+
+
+@pytest.mark.parametrize("kind", [s3, http])
+def test_asynchronous_reads_wait_in_no_thread(place: Place, kind: Any) -> None:
+    place.objects["/b/x/a"] = TEN
+    store = kind(place)
+    store.get("a")
+    place.latency = 0.3
+    threads = threading.active_count()
+    seen: list[int] = []
+
+    def look() -> Any:
+        (source,) = yield Opening([Open("a", (-4, None))])
+        seen.append(threading.active_count())
+        return (yield Fetching([(source, [(1, 2)])]))
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(run_async(look(), store.with_read_only()) for _ in range(20)))
+
+    assert asyncio.run(main()) == [[[b"12"]]] * 20
+    assert place.most_at_once >= 16
+    assert max(seen) == threads
+    with pytest.raises(KeyRefusedError):
+        store.begin("open", [Open("../a")])
+    with pytest.raises(StoreError, match="negative"):
+        store.begin("fetch", [(store.open([Open("a", (0, 1))])[0], [(-1, 1)])])

@@ -9,7 +9,7 @@ A request is a small frozen value with `perform(store)`. An exception of the sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -257,7 +257,8 @@ def run(flow: Flow[T], store: Store) -> T:
 
 
 async def run_async(flow: Flow[T], store: Store) -> T:
-    """Drive a flow to its end without blocking the event loop; requests are performed in threads, one at a time.
+    """Drive a flow to its end without blocking the event loop; requests are performed in threads, one at a time, but
+    for reads of a store that needs none.
 
     Cancelled, it lets the request in progress end, so that nothing is written after it returned. Reads over a network
     are ended at once.
@@ -269,6 +270,8 @@ async def run_async(flow: Flow[T], store: Store) -> T:
             try:
                 if isinstance(request, Holding | Claiming):
                     answer = await _patiently(request, store)
+                elif (begun := _begun(request, store)) is not None:
+                    answer = await begun
                 else:
                     answer = await _in_thread(request, request.perform, store)
             except BaseException as error:
@@ -280,6 +283,21 @@ async def run_async(flow: Flow[T], store: Store) -> T:
         return result
     finally:
         flow.close()
+
+
+def _begun(request: Request, store: Store) -> Awaitable[Any] | None:
+    """The answer to come, from a store that waits without a thread."""
+    if isinstance(request, Opening):
+        begun = store.begin("open", request.requests)
+    elif isinstance(request, Fetching):
+        begun = store.begin("fetch", request.requests)
+    else:
+        return None
+    if begun is None:
+        return None
+    import asyncio
+
+    return asyncio.wrap_future(begun)
 
 
 async def _patiently(request: Holding | Claiming, store: Store) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import builtins
 from abc import ABC
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from terrazzo.errors import UnsupportedError
 from terrazzo.options import Durability
@@ -52,6 +52,9 @@ __all__ = [
     "Store",
     "Tag",
 ]
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 NEAR = Cost()
 
@@ -175,6 +178,13 @@ class Store(ABC):
         StoreError (key and range in its text) where the object ends before a range does.
         """
         return emulation.fetch(self, requests)
+
+    def begin(self, verb: Literal["open", "fetch"], requests: Any) -> Future[Any] | None:
+        """`open` or `fetch`, begun: its answer to come, from a store that keeps no thread of its caller waiting.
+
+        None: call the verb. A future that is cancelled ends what was begun.
+        """
+        return None
 
     def hold(
         self,

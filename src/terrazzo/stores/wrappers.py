@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from terrazzo.errors import ReadOnlyError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Cost, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.keys import check_key, check_prefix
 from terrazzo.stores.store import Store
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["PrefixStore", "ReadOnlyStore", "WrapperStore"]
 
@@ -178,6 +181,9 @@ class ReadOnlyStore(WrapperStore):
 
     def sink(self, hold: Hold, nbytes_hint: int | None = None) -> NoReturn:
         self._refuse("sink")
+
+    def begin(self, verb: Literal["open", "fetch"], requests: Any) -> Future[Any] | None:
+        return self.store.begin(verb, requests)
 
     def recover(self, key: str) -> bool:
         return self.store.unsettled(key)  # mending is writing

@@ -104,6 +104,8 @@ class ObstoreClient(Client):
         self._process = os.getpid()
         self._bulk_delete = bulk_delete
         self._attributes = attributes
+        #: seconds for the names of one folder, which obstore gathers whole: without an end they would fill the memory
+        self.longest_listing = 10.0
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -229,12 +231,22 @@ class ObstoreClient(Client):
 
     async def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         try:
-            found = await library().list_with_delimiter_async(self._store(steady=True), prefix or None)
+            async with asyncio.timeout(self.longest_listing):
+                found = await library().list_with_delimiter_async(self._store(steady=True), prefix or None)
+        except TimeoutError:
+            raise Failure(
+                "final",
+                f"the names directly below it did not end within {self.longest_listing:.3g} s (a third of `timeout`)",
+            ) from None
         except BaseException as error:
             raise _caught(error) from None
         return [entry["path"] for entry in found["objects"]], list(found["common_prefixes"])
 
     # -- below --------------------------------------------------------------------------------------------------------
+
+    def adopt(self, made: Any) -> None:
+        """Use what was made by the recipe already."""
+        self._made["plain"] = made
 
     def _store(self, steady: bool = False) -> Any:
         if self._process != os.getpid():

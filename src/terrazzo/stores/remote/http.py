@@ -350,12 +350,12 @@ def _aiohttp() -> Any:
 @atexit.register
 def _close_sessions() -> None:
     """aiohttp complains about sessions that nobody closed."""
-    from terrazzo.stores.remote.loop import start
+    from terrazzo.stores.remote.loop import launch
 
     for (process, _), session in _sessions.items():
         if process == os.getpid():
             try:
-                start(session.close()).result(2.0)
+                launch(session.close()).result(2.0)
             except (Exception, asyncio.CancelledError):
                 pass
     _sessions.clear()

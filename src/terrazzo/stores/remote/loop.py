@@ -21,7 +21,7 @@ from terrazzo.errors import StoreError
 from terrazzo.stores.interrupt import interruptible
 from terrazzo.stores.remote.native import keep_for_ever
 
-__all__ = ["on_the_loop", "start", "together", "wait_for"]
+__all__ = ["launch", "on_the_loop", "together", "wait_for"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _running: tuple[int, asyncio.AbstractEventLoop, threading.Thread] | None = None
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, run on the loop. An interrupt (Ctrl-C, or a caller that was cancelled) ends it too."""
-    future = start(work)
+    future = launch(work)
     with interruptible(future.cancel):
         try:
             return future.result()
@@ -45,7 +45,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
             raise
 
 
-def start(work: Coroutine[Any, Any, T]) -> Future[T]:
+def launch(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Begin `work` on the loop."""
     if on_the_loop():
         work.close()

@@ -77,9 +77,11 @@ def place_at(address: str, options: Mapping[str, Any]) -> Place:
         prefix = ""  # the client has it in its address
     else:
         plain, steady = recipes(settings)
-        _check(plain)
+        made = _made(plain)
         bulk = parsed.kind == "S3Store" and not settings.config.get("disable_bulk_delete")
         client = ObstoreClient(plain, meter, settings.concurrency, steady=steady, bulk_delete=bulk)
+        client.adopt(made)
+        client.longest_listing = settings.policy.timeout / 3
         account = settings.config.get("account_name", "")
         service = (parsed.kind, settings.endpoint, account, parsed.place)
     return Place(
@@ -146,13 +148,13 @@ def _fingerprint(secret: str) -> str:
     return hashlib.blake2b(secret.encode(), digest_size=8).hexdigest() if secret else ""
 
 
-def _check(recipe: Recipe) -> None:
+def _made(recipe: Recipe) -> Any:
     """What obstore says about its options comes when a store is opened, not at its first request."""
     from terrazzo.stores.remote.native import build
     from terrazzo.stores.remote.policy import failure_of
 
     try:
-        build(recipe)
+        return build(recipe)
     except StoreError:
         raise
     except BaseException as error:

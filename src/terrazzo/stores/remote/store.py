@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from terrazzo.errors import ConflictError, StoreError, TerrazzoError, UnsupportedError
 from terrazzo.options import Durability
@@ -35,7 +36,7 @@ from terrazzo.stores.holds import TurnHold, check_held, release_all, spend
 from terrazzo.stores.keys import check_key, check_range
 from terrazzo.stores.remote.client import ABSENT, LARGEST, Client
 from terrazzo.stores.remote.conditions import Writing
-from terrazzo.stores.remote.loop import together, wait_for
+from terrazzo.stores.remote.loop import launch, together, wait_for
 from terrazzo.stores.remote.place import Place, place_at
 from terrazzo.stores.remote.policy import Failure, Patience
 from terrazzo.stores.remote.reading import Reading
@@ -49,6 +50,14 @@ T = TypeVar("T")
 
 #: keys that are erased in one request, where a service can
 BATCH = 1000
+
+
+class Ranges(NamedTuple):
+    """Answers of `fetch`, the requests that are still to be made, and where their answers go."""
+
+    answers: builtins.list[builtins.list[Buffer]]
+    asked: builtins.list[Callable[[], Awaitable[bytes]]]
+    places: builtins.list[tuple[int, int]]
 
 
 class RemoteHold(TurnHold):
@@ -177,18 +186,24 @@ class RemoteStore(Store):
     # -- what flows ask for -------------------------------------------------------------------------------------------
 
     def open(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
-        for request in requests:
-            check_key(request.key)
-            if request.first is not None:
-                check_range(request.key, request.first)
-        return self._all([partial(self._open, request) for request in requests])
+        known = self._pinned(requests)
+        return self._wait(self._opened(requests)) if known is None else known
 
     def fetch(
         self, requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]]
     ) -> builtins.list[builtins.list[Buffer]]:
-        answers: list[list[Buffer]] = []
-        asked: list[Callable[[], Awaitable[bytes]]] = []
-        places: list[tuple[int, int]] = []
+        ranges = self._ranges(requests)
+        return self._wait(self._fetched(*ranges)) if ranges.asked else ranges.answers
+
+    def begin(self, verb: Literal["open", "fetch"], requests: Any) -> Future[Any]:
+        if verb == "open":
+            self._pinned(requests)  # refuses what is no key or range
+            return launch(self._work(self._opened(requests)))
+        return launch(self._work(self._fetched(*self._ranges(requests))))
+
+    def _ranges(self, requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]]) -> Ranges:
+        """What is at hand already, and what has to be asked for."""
+        found = Ranges([], [], [])
         for i, (source, ranges) in enumerate(requests):
             parts: list[Buffer] = [b""] * len(ranges)
             for j, (start, length) in enumerate(ranges):
@@ -201,12 +216,10 @@ class RemoteStore(Store):
                 elif start + length > (LARGEST if source.size is None else source.size):
                     exact(None, source.key, start, length)
                 elif length:
-                    asked.append(partial(self._fetch, source, start, length))
-                    places.append((i, j))
-            answers.append(parts)
-        for (i, j), part in zip(places, self._all(asked), strict=True):
-            answers[i][j] = part
-        return answers
+                    found.asked.append(partial(self._fetch, source, start, length))
+                    found.places.append((i, j))
+            found.answers.append(parts)
+        return found
 
     def hold(
         self,
@@ -297,8 +310,9 @@ class RemoteStore(Store):
     async def _open(self, request: Open) -> Source | None:
         key, first, known = request.key, request.first, request.known
         known = known if isinstance(known, Version) else None
-        if request.pinned and known is not None and known.strong:
-            return Source(key, known.size, known)
+        pinned = _at_once(request)
+        if pinned is not None:
+            return pinned
         if first is None:
             answer = await self._reading.head(key)
             return None if answer is None else Source(key, answer.size, answer.version)
@@ -356,9 +370,7 @@ class RemoteStore(Store):
     async def _list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
         below = self._prefix + prefix
         try:
-            found = await self._reading.ask(
-                prefix, "listing", lambda _: self._client.list_dir(below), tries=1
-            )
+            found = await self._reading.ask(prefix, "listing", lambda _: self._client.list_dir(below))
         except Failure as failure:
             raise self._reading.told(failure, prefix, "listing") from None
         if found is None:
@@ -374,14 +386,24 @@ class RemoteStore(Store):
     def _listed(self, prefix: str) -> Iterator[str]:
         self._check_listable()
         below = self._prefix + prefix
-        batches = self._client.batches(below)
+        batches: Any = None
+        last: str | None = None
+
+        async def following(attempt: int) -> Sequence[str] | None:
+            nonlocal batches
+            if attempt or batches is None:
+                batches = self._client.batches(below, last)
+            return await _next(batches)
+
         while True:
             try:
-                batch = wait_for(_next(batches))
+                batch = wait_for(self._reading.ask(prefix, "listing", following))
             except Failure as failure:
                 raise self._reading.told(failure, prefix, "listing") from None
             if batch is None:
                 return
+            if batch:
+                last = batch[-1]
             for path in batch:
                 key = self._key_of(path, below, prefix)
                 if key is not None:
@@ -396,11 +418,36 @@ class RemoteStore(Store):
         except StoreError:
             return None
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def _pinned(self, requests: Sequence[Open]) -> builtins.list[Source | None] | None:
+        """The sources, where none of them needs a request; else None."""
+        for request in requests:
+            check_key(request.key)
+            if request.first is not None:
+                check_range(request.key, request.first)
+        found = [_at_once(request) for request in requests]
+        return None if None in found else list(found)
+
+    async def _fetched(
+        self,
+        answers: builtins.list[builtins.list[Buffer]],
+        asked: Sequence[Callable[[], Awaitable[bytes]]],
+        places: Sequence[tuple[int, int]],
+    ) -> builtins.list[builtins.list[Buffer]]:
+        for (i, j), part in zip(places, await together(asked), strict=True):
+            answers[i][j] = part
+        return answers
+
+    async def _opened(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
+        return await together([partial(self._open, request) for request in requests])
+
+    async def _work(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return wait_for(work)
+            return await work
         except Failure as failure:
             raise StoreError(f"{self}: {failure.text}") from None
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return wait_for(self._work(work))
 
     def _all(self, works: Sequence[Callable[[], Awaitable[T]]]) -> builtins.list[T]:
         return self._wait(together(works)) if works else []
@@ -415,6 +462,14 @@ class RemoteStore(Store):
                 f"{self} cannot be listed: HTTP has no listings; open nodes by their paths, or "
                 "use consolidated metadata"
             )
+
+
+def _at_once(request: Open) -> Source | None:
+    """The source of a pinned look: every range of it will be checked against the version."""
+    known = request.known
+    if request.pinned and isinstance(known, Version) and known.strong:
+        return Source(request.key, known.size, known)
+    return None
 
 
 async def _next(batches: Any) -> Sequence[str] | None:
