@@ -147,6 +147,70 @@ def merges(count: int, seed: int) -> Iterator[dict[str, Any]]:
         yield search(root, count, 100)
 
 
+def flips(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """`count` single bits of shards with the default codecs are flipped, one at a time, and `check` looks."""
+    import numpy as np
+
+    from terrazzo.care import check
+    from terrazzo.stores.memory import MemoryStore
+
+    terrazzo.read.flow.time.sleep = lambda _: None  # type: ignore[attr-defined]
+    dice = random.Random(seed)
+    for place in ("end", "start"):
+        store = MemoryStore()
+        values = np.random.default_rng(seed).integers(1, 60, (8, 16), dtype="i4")
+        terrazzo.create_array(store, data=values, chunks=(4, 4), shards=(8, 16), index_location=place)
+        body = store.get("c/0/0") or b""
+        index = range(len(body) - 8 * 16 - 4, len(body)) if place == "end" else range(8 * 16 + 4)
+        missed, in_index = [], 0
+        for _ in range(count // 2):
+            bit = dice.randrange(8 * len(body))
+            bad = bytearray(body)
+            bad[bit // 8] ^= 1 << bit % 8
+            store.set("c/0/0", bytes(bad))
+            in_index += bit // 8 in index
+            if not check(store, verify_data=True).corrupt:
+                missed.append(bit)
+        yield {
+            "index": place,
+            "seed": seed,
+            "flips": count // 2,
+            "of them in the index": in_index,
+            "violations": missed,
+        }
+
+
+def inventories(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """The inventory of `count` inner chunks in 16 shards, from a folder that was not opened before: under 2 seconds."""
+    import numpy as np
+
+    from terrazzo.stores.local import LocalStore
+
+    edge = int(count**0.5)
+    for place in ("end", "start"):
+        with folder() as root:
+            how: dict[str, Any] = {"chunks": (1, 1), "shards": (-(-edge // 4), -(-edge // 4))}
+            array = terrazzo.create_array(
+                LocalStore(root),
+                shape=(edge, edge),
+                dtype="u1",
+                compressors=None,
+                index_location=place,
+                **how,
+            )
+            array.using(durability="none")[...] = 1
+            start = time.perf_counter()
+            found = terrazzo.open_array(LocalStore(root), mode="r").inventory()
+            seconds = time.perf_counter() - start
+            wrong = len(found) != edge * edge or len(np.unique(found.chunks, axis=0)) != edge * edge
+            yield {
+                "index": place,
+                "inner chunks": len(found),
+                "seconds": round(seconds, 3),
+                "violations": int(wrong or seconds > 2),
+            }
+
+
 def together(count: int, seed: int) -> Iterator[dict[str, Any]]:
     """`count` rounds per way by 8 writers of ours and 4 of tensorstore, each with an inner chunk of its own."""
     from tests.faults.together import lost
@@ -166,6 +230,8 @@ SEARCHES = {
     "machine": machine,
     "merges": merges,
     "together": together,
+    "flips": flips,
+    "inventories": inventories,
 }
 
 
