@@ -71,6 +71,20 @@ def test_a_write_happens_once_whatever_becomes_of_its_answer(honest: servers.Ser
     np.testing.assert_array_equal(found, np.repeat([[2], [3], [4], [5]], 8, axis=1))
 
 
+@pytest.mark.parametrize("fault", ["cut", "short", "503", "reset"])
+def test_listings_are_whole_whatever_becomes_of_their_pages(fault: str) -> None:
+    with Place() as place, FaultProxy(place.port, {fault: 0.3}, seed=4) as proxy:
+        names = {f"g/{n:05d}" for n in range(10)} | {f"g/below/{n:05d}" for n in range(2500)}
+        place.objects.update({f"/b/{name}": b"1" for name in names})
+        options = {"endpoint": proxy.origin, "access_key_id": "a", "secret_access_key": "b", "tries": 40}
+        store, _ = open_store("s3://b", mode="r", **options)
+        for _ in range(4):
+            assert sorted(store.list()) == sorted(names)
+            keys, prefixes = store.list_dir("g/")
+            assert (len(keys), prefixes) == (10, ["g/below/"])
+        assert proxy.done[fault] > 3
+
+
 def test_a_client_that_does_not_recognise_its_own_write_is_found() -> None:
     """Without that, a counter like the one above is wrong: whoever takes a lost answer for a write that did not happen
     adds once more."""
