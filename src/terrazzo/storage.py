@@ -22,9 +22,11 @@ from terrazzo.stores.watching import CountingStore, LoggingStore, Traffic, traff
 from terrazzo.stores.wrappers import PrefixStore, ReadOnlyStore, WrapperStore
 
 if TYPE_CHECKING:
+    from terrazzo.stores.cache import CachingStore
     from terrazzo.stores.zip import ZipStore
 
 __all__ = [
+    "CachingStore",
     "CountingStore",
     "LocalStore",
     "LoggingStore",
@@ -44,10 +46,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name != "ZipStore":
-        raise AttributeError(f"module 'terrazzo.storage' has no attribute {name!r}")
-    from terrazzo.stores.zip import ZipStore  # zipfile takes long to import
+#: imported when they are first asked for: zipfile, and what a cache needs, take long to import
+_LATER = {"CachingStore": "terrazzo.stores.cache", "ZipStore": "terrazzo.stores.zip"}
 
-    globals()[name] = ZipStore
-    return ZipStore
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'terrazzo.storage' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return found

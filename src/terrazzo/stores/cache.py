@@ -87,11 +87,9 @@ class CachingStore(WrapperStore):
         if source is None:
             return None
         with source:
-            value = (
-                source.first
-                if source.first is not None
-                else self.fetch([(source, [(0, source.size or 0)])])[0][0]
-            )
+            value = source.first
+            if value is None:
+                value = self.fetch([(source, [(0, source.size or 0)])])[0][0]
             return value if isinstance(value, bytes) else bytes(value)
 
     def open(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
@@ -104,17 +102,18 @@ class CachingStore(WrapperStore):
                 if found is not None:
                     kept[i] = found
                     asked[i] = request._replace(known=found[0].tag)
+        now = time.monotonic()
         sources = self.store.open(asked)
         for i, (request, source) in enumerate(zip(asked, sources, strict=True)):
             if source is None:
                 self._forget(self._lead + request.key)
             elif source.handle is None:
+                if not (request.pinned and request.known is not None):
+                    self._saw(source.key, source.tag, now)
                 self._opened(request, source, kept.get(i))
         return sources
 
     def _opened(self, request: Open, source: Source, kept: tuple[_Last, bytes] | None) -> None:
-        if not (request.pinned and request.known is not None):
-            self._saw(source.key, source.tag)
         if kept is not None and source.first is None and source.tag == kept[0].tag:
             source.first, source.size = kept[1], kept[0].size
             return
@@ -150,6 +149,7 @@ class CachingStore(WrapperStore):
                 places.append((i, name, []))
         if not missing:
             return answers
+        now = time.monotonic()
         try:
             parts = self.store.fetch(missing)
         except ConflictError:
@@ -160,7 +160,7 @@ class CachingStore(WrapperStore):
             if name is None:
                 answers[i] = came
                 continue
-            self._saw(source.key, source.tag)
+            self._saw(source.key, source.tag, now)
             for (j, one), (start, _), part in zip(holes, gaps, came, strict=False):
                 self.extents.keep(name, start, part)
                 answers[i][j] = b"".join((one.head, part, one.tail)) if one.head or one.tail else part
@@ -182,10 +182,11 @@ class CachingStore(WrapperStore):
     ) -> builtins.list[Tag | None]:
         for change in changes:
             self._forget(change.hold.key)
+        now = time.monotonic()
         tags = self.store.commit(changes, durability)
         for change, tag in zip(changes, tags, strict=True):
             if tag is not None and not isinstance(change, Erase):
-                self._saw(change.hold.key, tag)
+                self._saw(change.hold.key, tag, now)
         return tags
 
     # -- what was seen --------------------------------------------------------------------------------------------
@@ -195,9 +196,10 @@ class CachingStore(WrapperStore):
             seen = self._seen.get(key)
         return seen is not None and seen[0] == tag and time.monotonic() - seen[1] < self.fresh
 
-    def _saw(self, key: str, tag: Tag) -> None:
+    def _saw(self, key: str, tag: Tag, when: float) -> None:
+        """when: before the request was made; the version was the present one at some time since."""
         with self._guard:
-            self._seen[key] = (tag, time.monotonic())
+            self._seen[key] = (tag, when)
             self._seen.move_to_end(key)
             if len(self._seen) > _SEEN:
                 self._seen.popitem(last=False)
