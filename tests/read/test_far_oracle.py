@@ -111,6 +111,8 @@ def test_missing_chunks_can_be_errors() -> None:
             reader[:8]
         with pytest.raises(ChunkNotFoundError):
             reader[40:]
+    array[4:8] = 2  # what a remembered index does not have may be there by now
+    assert reader[:8].tolist() == [1] * 4 + [2] * 4
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "index", "chunk"])

@@ -83,8 +83,9 @@ def looks(
             if options.immutable:
                 requests.append(Open(name, None, tag, pinned=wanted is not None))
             else:
-                # where no wanted chunk is stored, as far as is known, nothing would be fetched, and nothing checked
-                pinned = wanted is not None and wanted.fetched and known.stored(wanted.of_object(k))[0] > 0
+                pinned = (
+                    wanted is not None and wanted.fetched and _is_checked(known, wanted.of_object(k), options)
+                )
                 requests.append(Open(name, first, tag, pinned=pinned))
             continue
         if wanted is not None and chunk_nbytes is not None:
@@ -101,6 +102,13 @@ def looks(
                 first = (0, most + most // 8 + SMALL)
         requests.append(Open(name, first))
     return requests, whole
+
+
+def _is_checked(known: ShardIndex, inner: Array, options: Options) -> bool:
+    """Whether the version of an index is checked before what follows from it is believed: where no wanted chunk is
+    stored, nothing is fetched; where a missing one is an error, it is told before anything is."""
+    stored, _ = known.stored(inner)
+    return stored == len(inner) if options.missing == "error" else stored > 0
 
 
 def _is_most(inner: Array, count: int) -> bool:

@@ -69,7 +69,7 @@ def hold_all(
     is_blind = dict(zip(keys, blind, strict=True)) if blind else {}
     try:
         for key in sorted(keys):
-            how = {"blind": True} if is_blind.get(key) else {}  # a store's own `hold` need not know the word
+            how = {"blind": True} if is_blind.get(key) else {}
             holds[key] = store.hold(key, first_of.get(key), exclusive=exclusive, timeout=timeout, **how)
     except BaseException:
         release_all(list(holds.values()))
