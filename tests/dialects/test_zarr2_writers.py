@@ -245,6 +245,8 @@ def test_n5_becomes_zarr_3() -> None:
     ("change", "reason"),
     [
         ({"dataType": "object"}, "dataType"),
+        ({"dataType": {}}, "dataType"),
+        ({"dataType": ["uint8"]}, "dataType"),
         ({"dimensions": []}, "dimensions"),
         ({"dimensions": [3, -1]}, "shape"),
         ({"blockSize": [3]}, "chunk_shape"),

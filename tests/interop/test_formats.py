@@ -7,6 +7,7 @@ place (`make fixtures` makes it).
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -188,3 +189,41 @@ def test_zarr_reads_what_was_migrated(form: dict[str, Any], tmp_path: Path) -> N
     for dtype, order in itertools.product(CORE, "CF"):
         content = values(dtype)
         assert same(found[f"{content.dtype.kind}{content.itemsize}{order}"][...], content), (dtype, order)
+
+
+@pytest.mark.parametrize("form", ["P", "D", "v2", "2023-03", "2023-05"])
+def test_tensorstore_reads_what_was_migrated_without_a_rewritten_byte(form: str, tmp_path: Path) -> None:
+    ts = pytest.importorskip("tensorstore")
+    from terrazzo.care import migrate
+
+    content = values("<i4")
+    place = tmp_path / "a"
+    how: dict[str, Any] = {"chunks": CHUNKS, "compressors": "gzip:1"}
+    if form == "v2":
+        terrazzo.create_array(place, data=content, zarr_format=2, **how)
+    elif form in ("P", "D"):
+        terrazzo.create_array(place, data=content, shards=(4, 6), dialect=form, **how)
+    else:
+        little = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        index = little if form == "2023-03" else [*little, {"name": "crc32c"}]
+        inner = [*little, {"name": "gzip", "configuration": {"level": 1}}]
+        configuration = {"chunk_shape": list(CHUNKS), "codecs": inner, "index_codecs": index}
+        sharding = {"name": "sharding_indexed", "configuration": configuration}
+        terrazzo.create_array(place, data=content, chunks=(4, 6), codecs=[sharding])
+        document = json.loads((place / "zarr.json").read_text())
+        del document["codecs"][0]["configuration"]["index_codecs"]
+        del document["codecs"][0]["configuration"]["index_location"]
+        (place / "zarr.json").write_text(json.dumps(document))
+    before = chunks_of(place)
+    report = migrate(place, verify=True, confirm=True)
+    assert (report.encoded, report.copied) == ([], 0)
+    assert chunks_of(place) == before
+    assert same(zarr.open_array(place, mode="r", zarr_format=3)[...], content)
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(place)}}
+    assert same(ts.open(spec, open=True).result().read().result(), content)
+
+
+def chunks_of(place: Path) -> list[bytes]:
+    """What is stored beside documents, and locks that writers leave."""
+    files = [file for file in place.rglob("*") if file.is_file() and not file.name.startswith(("__", ".z"))]
+    return sorted(file.read_bytes() for file in files if file.suffix != ".json" and "lock" not in file.name)

@@ -200,6 +200,20 @@ def test_unknown_members_are_refused_by_the_letter_and_ignored_by_zarr_python() 
         ({"chunk_memory_layout": "Z"}, "chunk_memory_layout"),
         ({"storage_transformers": [{"extension": "other", "type": "x"}]}, r"storage_transformers\[0\]"),
         ({"storage_transformers": shards([0, 2])}, "chunks_per_shard"),
+        (
+            {
+                "storage_transformers": shards([2, 2]),
+                "chunk_grid": {"type": "regular", "chunk_shape": [3], "separator": "/"},
+            },
+            "chunk_grid.chunk_shape",
+        ),
+        (
+            {
+                "storage_transformers": shards([2, 2]),
+                "chunk_grid": {"type": "regular", "chunk_shape": [3, None], "separator": "/"},
+            },
+            "chunk_grid.chunk_shape",
+        ),
         ({"storage_transformers": shards([1, 2, 3])}, "chunks_per_shard"),
         ({"compressor": {"codec": "x"}, "codecs": [{"type": "gzip"}]}, "compressor"),
         ({"compressor": 3}, "compressor"),

@@ -108,6 +108,8 @@ def array_from_draft(
     assert codecs is not None
     assert element is not None
     chunk_shape, separator = grid
+    if shards and (len(chunk_shape) != len(shape) or not all(type(edge) is int for edge in chunk_shape)):
+        refuse("chunk_grid.chunk_shape", f"found {describe(chunk_shape)}, must be {len(shape)} integers")
     for counts in shards:
         codecs = [
             {

@@ -47,7 +47,7 @@ def node_from_n5(found: object) -> Json:
             problems.add(member, "is missing")
     problems.raise_any("")
     shape, blocks, kind = (found[member] for member in MEMBERS)
-    if kind not in SIZES:
+    if not isinstance(kind, str) or kind not in SIZES:
         problems.add("dataType", f"found {describe(kind)}, must be one of {', '.join(SIZES)}")
     if not isinstance(shape, list) or not shape:
         problems.add("dimensions", f"found {describe(shape)}, must be a list of at least one extent")
