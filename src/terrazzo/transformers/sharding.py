@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from terrazzo.chunk_keys import ChunkKeys, chunk_keys_from_extension
-from terrazzo.errors import ShardError, StoreError
+from terrazzo.errors import LimitError, ShardError, StoreError
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.metadata.problems import describe, join, refuse
+from terrazzo.options import Limits
 from terrazzo.shard import EMPTY, Entries, check_entries, empty_entries
 from terrazzo.stores.contract import Buffer, Cost, Erase, Hold, Patch, Put, Range
 from terrazzo.stores.store import Store
@@ -29,6 +30,7 @@ from terrazzo.transformers.transformer import Transformer, register_transformer
 __all__ = ["Sharding", "ShardingStore"]
 
 ENTRY_NBYTES = 16
+MOST_CHUNKS = Limits().index_entries
 Index = tuple[int, ...]
 Writing = Literal["replace", "append"]
 
@@ -55,6 +57,11 @@ class ShardingStore(Store):
         self.chunks_per_shard = tuple(chunks_per_shard)
         self.writing = writing
         self.chunk_count = math.prod(self.chunks_per_shard)
+        if self.chunk_count > MOST_CHUNKS:
+            raise LimitError(
+                f"shards of {self.chunk_count:,} chunks were asked for, at most {MOST_CHUNKS:,} are allowed: "
+                "an index has an entry for each"
+            )
         self.index_nbytes = ENTRY_NBYTES * self.chunk_count
         self.readable, self.writable = store.readable, store.writable
         self.erasable, self.listable = store.erasable, store.listable
