@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("obstore")
 
 from terrazzo.errors import ConflictError, StoreError, UnsupportedError
-from terrazzo.stores.contract import ALL, Put
+from terrazzo.stores.contract import ALL, Open, Put
 from terrazzo.stores.remote import RemoteStore
 from terrazzo.stores.remote.conditions import verdict_on
 from terrazzo.stores.remote.version import Version, history_of, history_text, version_of
@@ -324,3 +324,44 @@ def test_marks_of_others_are_not_believed(text: Any) -> None:
 def test_a_tag_of_another_store_is_a_conflict(place: Place) -> None:
     with pytest.raises(ConflictError):
         s3(place).set_if("a", TEN, b"a digest")
+
+
+def test_a_service_that_takes_tags_without_quotes_for_none(place: Place) -> None:
+    """Nothing is ever written by a tag that a service may overlook: quotes are left out only where reading shows that
+    the service wants it so."""
+    honest = place._refused
+
+    def refused(request: Request) -> Answer | None:
+        if not request.headers.get("if-match", '"').startswith('"'):
+            return None
+        return honest(request)
+
+    place._refused = refused  # type: ignore[method-assign]
+    store = s3(place, trust_conditions=True)
+    store.set("a", b"one")
+    (source,) = store.open([Open("a", (0, 1))])
+    assert source is not None
+    store.set("a", b"two")
+    with pytest.raises(ConflictError):
+        store.fetch([(source, [(0, 3)])])
+    with pytest.raises(ConflictError):
+        store.set_if("a", b"stale", source.tag)
+    assert store.get("a") == b"two"
+    store.set_if("a", b"three", store.tag("a"))
+    assert store.get("a") == b"three"
+
+
+def test_quotes_are_found_out_without_a_probe(place: Place) -> None:
+    honest = place._refused
+
+    def refused(request: Request) -> Answer | None:
+        return Answer(412) if request.headers.get("if-match", "").startswith('"') else honest(request)
+
+    place._refused = refused  # type: ignore[method-assign]
+    store = s3(place, trust_conditions=True)
+    store.set("a", b"one")
+    stale = store.tag("a")
+    store.set_if("a", b"two", stale)
+    with pytest.raises(ConflictError):
+        store.set_if("a", b"stale", stale)
+    assert store.get("a") == b"two"

@@ -15,21 +15,20 @@ import mmap
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Hashable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from terrazzo.errors import ConflictError, StoreError, UnsupportedError
 from terrazzo.stores.contract import Buffer, Hold
 from terrazzo.stores.remote.client import ABSENT, Client
 from terrazzo.stores.remote.policy import Failure, Patience
 from terrazzo.stores.remote.sink import RemoteSink
-from terrazzo.stores.remote.version import Version, history_text, new_mark
+from terrazzo.stores.remote.version import Answer, Version, history_text, new_mark
 
 if TYPE_CHECKING:
     from terrazzo.stores.remote.place import Place
 
 __all__ = ["Verdict", "Writing", "verdict_on"]
 
-T = TypeVar("T")
 Condition = Version | str | None
 
 #: what a stale tag looks like that no object ever had
@@ -131,9 +130,25 @@ class Writing:
         path = self._place.prefix + key
         if not isinstance(condition, Version) or condition.etag is None:
             return await self._client.put(path, body, condition, None, history)
-        return await self.by_tag(
-            condition, lambda text: self._client.put(path, body, condition, text, history)
-        )
+        etag = condition.etag
+        try:
+            text = etag.strip('"') if self._verdict.bare else etag
+            return await self._client.put(path, body, condition, text, history)
+        except Failure as failure:
+            # a service may take a tag without quotes for none at all, and write: reading tells which it wants
+            if failure.kind != "condition" or self._verdict.bare is not None:
+                raise
+            await self._learn_spelling(path, condition)
+            if not self._verdict.bare:
+                raise
+        return await self._client.put(path, body, condition, etag.strip('"'), history)
+
+    async def _learn_spelling(self, path: str, version: Version) -> None:
+        """Find out how tags are spelled, if the object still is `version`."""
+        try:
+            await self.by_tag(version, lambda text: self._client.get(path, (0, 1), match=text))
+        except Failure:
+            pass
 
     async def _put_parts(self, key: str, file: Any, nbytes: int) -> Version | None:
         try:
@@ -144,8 +159,8 @@ class Writing:
         except Failure as failure:
             raise self._told(failure, key) from None
 
-    async def by_tag(self, version: Version, request: Callable[[str], Awaitable[T]]) -> T:
-        """A request with the tag of a version, spelled as the service wants it."""
+    async def by_tag(self, version: Version, request: Callable[[str], Awaitable[Answer]]) -> Answer:
+        """A read with the tag of a version, spelled as the service wants it."""
         etag = version.etag
         assert etag is not None
         verdict = self._verdict
@@ -158,9 +173,12 @@ class Writing:
             if failure.kind != "condition":
                 raise
             answer = await request(bare)
+            if answer.version != version:  # a tag without quotes was taken for none
+                raise failure from None
             verdict.bare = True
         else:
-            verdict.bare = False
+            if answer.version == version:
+                verdict.bare = False
         return answer
 
     async def _ours(self, key: str, mark: str, body: Buffer) -> Version | bool | None:

@@ -5,8 +5,6 @@ What it does not do: plan. `Store.cost` is what flows plan with.
 
 from __future__ import annotations
 
-import threading
-
 from terrazzo.stores.contract import Cost
 
 __all__ = ["Meter"]
@@ -18,14 +16,14 @@ TELLING_NBYTES = 256 * 1024
 
 
 class Meter:
-    """Moving estimates. Latency falls quickly and rises slowly: a request that waited in a queue says little."""
+    """Moving estimates, made on the loop alone. Latency falls quickly and rises slowly: a request that waited in a queue
+    says little."""
 
     def __init__(self, fixed: Cost | None, requests: int) -> None:
         self._fixed = fixed
         self._requests = requests
         self._latency = 0.03
         self._bandwidth = 100e6
-        self._guard = threading.Lock()
 
     @property
     def cost(self) -> Cost:
@@ -35,14 +33,12 @@ class Meter:
 
     def answered(self, seconds: float) -> None:
         """After the first byte of an answer."""
-        with self._guard:
-            weight = 0.5 if seconds < self._latency else 0.05
-            self._latency += weight * (seconds - self._latency)
+        weight = 0.5 if seconds < self._latency else 0.05
+        self._latency += weight * (seconds - self._latency)
 
     def read(self, nbytes: int, seconds: float) -> None:
         """After a body."""
         if nbytes < TELLING_NBYTES:
             return
-        with self._guard:
-            found = min(max(nbytes / max(seconds, 1e-6), 1e6), 1e10)
-            self._bandwidth += 0.2 * (found - self._bandwidth)
+        found = min(max(nbytes / max(seconds, 1e-6), 1e6), 1e10)
+        self._bandwidth += 0.2 * (found - self._bandwidth)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from terrazzo.errors import StoreError
@@ -16,7 +16,7 @@ from terrazzo.stores.remote.client import Client, ObstoreClient
 from terrazzo.stores.remote.meter import Meter
 from terrazzo.stores.remote.native import Recipe
 from terrazzo.stores.remote.policy import Policy
-from terrazzo.stores.remote.settings import recipes, secret_options, settings_of
+from terrazzo.stores.remote.settings import OURS, recipes, secret_options, settings_of
 
 __all__ = ["Place", "place_at", "place_of_object"]
 
@@ -27,7 +27,7 @@ _kept: dict[str, dict[str, Any]] = {}
 class Place:
     """name: as it is shown. prefix: of every object's name, empty or with a slash at its end. service: whose answers
     about conditions hold for all of its places. identity: equal for equal places. trusted: the service is known to
-    refuse stale writes. again: (function, arguments) that make the place anew in another process."""
+    refuse stale writes. again: gives (function, arguments) that make the place anew from a pickle."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Place:
         buffer: int = 64 << 20,
         single_writer: bool = False,
         trusted: bool = False,
-        again: tuple[Any, ...] | None = None,
+        again: Callable[[], tuple[Any, ...]] | None = None,
     ) -> None:
         self.name = name
         self.prefix = prefix
@@ -59,7 +59,9 @@ class Place:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
             raise TypeError(f"{self.name} is kept in this process alone; it cannot be pickled")
-        return self._again
+        again = self._again()
+        self._again = lambda: again  # one ticket for all pickles of a place
+        return again
 
 
 def place_at(address: str, options: Mapping[str, Any]) -> Place:
@@ -93,7 +95,7 @@ def place_at(address: str, options: Mapping[str, Any]) -> Place:
         buffer=settings.buffer,
         single_writer=settings.single_writer,
         trusted=settings.trust_conditions or not settings.endpoint,
-        again=_reduced(address, parsed, options, settings.carry_secrets),
+        again=lambda: _reduced(address, parsed, options, settings.carry_secrets),
     )
 
 
@@ -102,11 +104,15 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
     kind = type(given).__name__
     known = {"S3Store", "GCSStore", "AzureStore"}
     address = Address(kind if kind in known else "S3Store", kind, "object", "", {})
+    strange = sorted(set(options) - set(OURS) | set(options) & {"client_options", "config"})
+    if strange:
+        raise StoreError(
+            f"a store of obstore was opened with its own options; given here: {', '.join(strange)}"
+        )
     ours = settings_of(address, options)
     meter = Meter(ours.cost, ours.concurrency)
     prefix = getattr(given, "prefix", None)
     name = f"{kind}({getattr(given, 'config', {}).get('bucket') or prefix or id(given)!r})"
-    again = (place_of_object, (given, dict(options))) if kind != "MemoryStore" else None
     if kind in known:
         config = dict(given.config)
         place = config.get("bucket") or config.get("container_name") or ""
@@ -139,7 +145,9 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
         buffer=ours.buffer,
         single_writer=ours.single_writer,
         trusted=trusted,
-        again=again,
+        again=None
+        if kind == "MemoryStore"
+        else lambda: _reduced_object(name, given, options, ours.carry_secrets),
     )
 
 
@@ -176,17 +184,37 @@ def _reduced(
         bare = shown(address)
     if not hidden:
         return place_at, (address, plain)
+    return _restored, (bare, plain, _ticket(hidden), sorted(hidden))
+
+
+def _reduced_object(
+    name: str, given: Any, options: Mapping[str, Any], carry_secrets: bool
+) -> tuple[Any, ...]:
+    if carry_secrets:
+        return place_of_object, (given, dict(options))
+    return _restored_object, (name, dict(options), _ticket({"object": given}))
+
+
+def _ticket(hidden: dict[str, Any]) -> str:
     ticket = secrets.token_hex(16)
     _kept[ticket] = hidden
-    return _restored, (bare, plain, ticket, sorted(hidden))
+    return ticket
 
 
 def _restored(address: str, options: dict[str, Any], ticket: str, names: list[str]) -> Place:
+    hidden = _kept_for(ticket, address, names)
+    return place_at(hidden.pop("address", address), {**options, **hidden})
+
+
+def _restored_object(name: str, options: dict[str, Any], ticket: str) -> Place:
+    return place_of_object(_kept_for(ticket, name, ["those of obstore's object"])["object"], options)
+
+
+def _kept_for(ticket: str, name: str, names: list[str]) -> dict[str, Any]:
     hidden = _kept.get(ticket)
     if hidden is None:
         raise StoreError(
-            f"{address} came here without the secrets that it was opened with ({', '.join(names)}): pickles carry "
+            f"{name} came here without the secrets that it was opened with ({', '.join(names)}): pickles carry "
             "none. Leave credentials to the environment of every process, or open the store with carry_secrets=True"
         )
-    hidden = dict(hidden)
-    return place_at(hidden.pop("address", address), {**options, **hidden})
+    return dict(hidden)

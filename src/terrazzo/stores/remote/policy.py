@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -114,8 +113,7 @@ class Patience:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._left = self.FULL
-        self._guard = threading.Lock()
+        self._left = self.FULL  # touched on the loop alone
 
     async def ask(
         self,
@@ -150,8 +148,7 @@ class Patience:
             except Failure as found:
                 failure = found
             else:
-                with self._guard:
-                    self._left = min(self.FULL, self._left + self.PER_SUCCESS)
+                self._left = min(self.FULL, self._left + self.PER_SUCCESS)
                 return answer
             applied = applied or failure.applied
             attempt += 1
@@ -165,11 +162,9 @@ class Patience:
                 raise Failure("final", failure.text + spent, applied=applied)
             if time.monotonic() + pause >= end:
                 raise Failure("final", f"{failure.text}{spent}; the deadline is over", applied=applied)
-            with self._guard:
-                affordable = self._left >= 1.0
-                self._left -= 1.0 if affordable else 0.0
-            if not affordable:
+            if self._left < 1.0:
                 raise Failure("final", f"{failure.text}{spent}; too many requests fail", applied=applied)
+            self._left -= 1.0
             await asyncio.sleep(pause)
 
 
