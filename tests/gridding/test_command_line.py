@@ -109,6 +109,7 @@ WRONG = [
     ("ATL06_*.h5", "none_*.h5", "data_source.files: nothing matches"),
     ("ATL06_*.h5", "none.h5", "data_source.files: there is no file"),
     ("segments/latitude", "segments/lat", "has no dataset 'gt1l/land_ice_segments/lat'"),
+    ("land_ice_segments/h_li", "land_ice_segments/hli", "has no dataset 'gt1l/land_ice_segments/hli'"),
     ("quality_filter", "quality_filtr", "data_source.quality_filtr is unknown; did you mean quality_filter"),
     ("value: 0", "vlaue: 0", "quality_filter.vlaue is unknown; did you mean value"),
     ("output:", "outptu:", "outptu is unknown; did you mean output"),

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 import terrazzo
-from terrazzo.gridding import Config, GridConfigError, NoDataWarning, SchemaError, load_config, make_plan, run
+from terrazzo.gridding import (
+    Config,
+    GridConfigError,
+    NoDataWarning,
+    SchemaError,
+    ShardFailedError,
+    load_config,
+    make_plan,
+    run,
+)
 from terrazzo.gridding.inputs import FunctionSource, SpilledSource, source_from
 from tests.gridding.cases import ATL06, HEIGHTS, SAMPLES, SEGMENTS, configuration, healpix, segments
 
@@ -207,3 +216,89 @@ def test_groups_that_are_nowhere_are_said(tmp_path: Path) -> None:
     config = configuration(GRID, HEIGHTS, {**ATL06, "groups": ["gt1l", "gt9l"]})
     with pytest.warns(NoDataWarning, match="'gt9l' is in none of 8 files"):
         run(config, store=tmp_path)
+
+
+HEAD = "longitude,latitude,v\n"
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "short.csv": (b"1,2,3\n4,5\n", "short.csv, line 3: 2 values; the header has 3"),
+    "text.csv": (b"1,2,3\n\n4,5,abc\n", "text.csv, line 4: column 'v' holds 'abc', and no number"),
+    "latin.csv": (b"1,2,3\n\xff\xfe,1,2\n", "latin.csv' cannot be read as csv"),
+    "quote.csv": (b'1,2,"3\n4,5,6\n', "quote.csv, line 3: column 'v' holds"),
+    "cut.csv.gz": (
+        gzip.compress(HEAD.encode() + b"1,2,3\n" * 5000)[:-20],
+        "cannot be read as csv: Compressed file",
+    ),
+    "not.csv.gz": (b"hello", "not.csv.gz' cannot be read as csv"),
+    "not.csv.xz": (b"hello", "not.csv.xz' cannot be read as csv"),
+    "not.parquet": (b"PAR1xxxx", "not.parquet' cannot be read as parquet"),
+    "not.arrow": (b"ARROW1", "not.arrow' cannot be read as arrow"),
+    "not.hdf5": (b"hello", "not.hdf5' cannot be read as hdf5"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_files_that_are_broken_are_named(name: str, tmp_path: Path) -> None:
+    content, words = BROKEN[name]
+    kind = name.split(".")[1]
+    if kind in ("parquet", "arrow"):
+        pytest.importorskip("pyarrow")
+    plain = name.endswith(".csv")
+    (tmp_path / name).write_bytes(HEAD.encode() + content if plain else content)
+    source = {
+        "reader": kind,
+        "files": str(tmp_path / name),
+        "coordinates": {"longitude": "longitude", "latitude": "latitude"},
+        "variables": {"v": "v"},
+    }
+    config = configuration(healpix(0, 1, 3), {"m": {"function": "mean", "source": "v"}}, source)
+    with pytest.raises((GridConfigError, ShardFailedError), match=words):
+        run(config, store=tmp_path / "store")
+
+
+def test_odd_rows_are_no_points(tmp_path: Path) -> None:
+    rows = ["1e400,2,3", "4,95,1", "nan,0,1", ",,", "   ", "361,0,5", "-180,90,7", ' 20 ,"10",8']
+    (tmp_path / "a.csv").write_text("\ufeff" + HEAD + "\n".join(rows), encoding="utf-8")
+    source = {
+        "reader": "csv",
+        "files": str(tmp_path / "a.csv"),
+        "coordinates": {"longitude": "longitude", "latitude": "latitude"},
+        "variables": {"v": "v"},
+    }
+    report = run(
+        configuration(healpix(0, 1, 3), HEIGHTS | {"h_mean": "count"}, source), store=tmp_path / "store"
+    )
+    assert (report.points, report.outside) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ("short", "has shape .2,., and there are 3 points"),
+        ("single", "is a single value"),
+        ("text", "holds .S1; numbers are needed"),
+        ("nested", "has no dataset 'nested/lon'"),
+        ("flat", "flat/v' has 2 dimensions; path: and column:"),
+    ],
+)
+def test_datasets_that_do_not_fit_are_named(group: str, words: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made: dict[str, dict[str, Any]] = {
+            "short": {"lon": np.zeros(3), "lat": np.zeros(3), "v": np.zeros(2)},
+            "single": {"lon": 1.0, "lat": 2.0, "v": 3.0},
+            "text": {"lon": np.array([b"x"]), "lat": np.zeros(1), "v": np.zeros(1)},
+            "flat": {"lon": np.zeros(3), "lat": np.zeros(3), "v": np.zeros((3, 2))},
+        }
+        for name, datasets in made.items():
+            for key, values in datasets.items():
+                file[f"{name}/{key}"] = values
+        file.create_group("nested/lon")
+    source = {
+        "files": str(tmp_path / "a.h5"),
+        "groups": [group],
+        "coordinates": {"longitude": "{group}/lon", "latitude": "{group}/lat"},
+        "variables": {"v": "{group}/v"},
+    }
+    config = configuration(healpix(0, 1, 3), {"m": {"function": "mean", "source": "v"}}, source)
+    with pytest.raises(GridConfigError, match=words):
+        run(config, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()

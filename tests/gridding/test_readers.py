@@ -150,6 +150,76 @@ def test_a_box_may_touch_every_circle_with_a_point_inside(
         assert region.may_touch(np.array([lon]), np.array([lat]), np.array([radius + 1e-6]))[0]
 
 
+EARTH = {
+    "healpix": healpix(1, 3, 5),
+    "degrees": {
+        "type": "rectilinear", "crs": "EPSG:4326", "resolution": 2, "bounds": [-180, -90, 180, 90],
+        "chunk_shape": [30, 36], "chunk_inner": [10, 12], "sharded": True,
+    },
+    "polar": {
+        "type": "rectilinear", "crs": "EPSG:3031", "resolution": 100_000, "chunk_shape": [32, 32],
+        "bounds": [-6_400_000, -6_400_000, 6_400_000, 6_400_000], "chunk_inner": [8, 8], "sharded": True,
+    },
+}
+REGIONS: dict[str, Any] = {
+    "over the date line": Box(170, -20, -150, 30),
+    "a cap": Box(-180, 75, 180, 90),
+    "the south": Box(-180, -90, 180, -60),
+    "a quarter at the pole": Box(0, 60, 90, 90),
+    "everything": Box(-180, -90, 180, 90),
+    "from 0 to 360": Box(0, -10, 360, 10),
+    "one meridian": Box(180, -90, 180, 90),
+    "a triangle over the date line": Polygon([(160, -40), (-160, -40), (180, 20)]),
+    "around the north pole": Polygon([(0, 60), (120, 65), (-120, 70)]),
+    "around the south pole": Polygon([(0, -60), (-120, -65), (120, -70)]),
+    "with a hole at the pole": Polygon(
+        [(0, -60), (90, -60), (180, -60), (-90, -60)], [[(0, -80), (90, -80), (180, -80), (-90, -80)]]
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def earths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GridStore]:
+    random = np.random.default_rng(3)
+    n = 4000
+    longitude, latitude = random.uniform(-180, 180, n), np.degrees(np.arcsin(random.uniform(-1, 1, n)))
+    # and points on every edge there is
+    edges = [(x, y) for x in (-180.0, 0.0, 45.0, 90.0, 180.0) for y in (-90.0, -60.0, 0.0, 41.8103149, 90.0)]
+    longitude = np.append(longitude, [x for x, _ in edges])
+    latitude = np.append(latitude, [y for _, y in edges])
+    found = {}
+    for name, keys in EARTH.items():
+        folder = tmp_path_factory.mktemp("earth")
+        report = run(
+            configuration(keys, {"n": "count"}), {"longitude": longitude, "latitude": latitude}, store=folder
+        )
+        found[name] = open_grid(folder)
+        assert report.points + report.outside == n + len(edges)
+        assert report.outside == 0 or name != "healpix"
+        cells = found[name].grid.locate(longitude, latitude)
+        inside = cells >= 0
+        wanted, counts = np.unique(cells[inside], return_counts=True)
+        assert (found[name].cells(wanted, "n") == counts).all()
+        for lon, lat, cell in zip(longitude[-25:], latitude[-25:], cells[-25:], strict=True):
+            if cell >= 0:
+                at = int(np.searchsorted(wanted, cell))
+                assert found[name].point(float(lon), float(lat), "n") == counts[at]
+    return found
+
+
+@pytest.mark.parametrize("region", REGIONS)
+@pytest.mark.parametrize("name", EARTH)
+def test_regions_anywhere_on_the_earth(name: str, region: str, earths: dict[str, GridStore]) -> None:
+    store, where = earths[name], REGIONS[region]
+    everything = store.everything(["n"])
+    inside = where.contains(everything.longitude, everything.latitude)
+    found = store.region(where, ["n"])
+    assert sorted(found.cells.tolist()) == sorted(everything.cells[inside].tolist())
+    assert int(found.values["n"].sum()) == int(everything.values["n"][inside].sum())
+    if region == "everything":
+        assert inside.all()
+
+
 def test_regions_over_the_date_line_and_wrong_ones() -> None:
     fiji = Box(170, -25, -170, -10)
     assert fiji.contains(np.array([175.0, -175, 0]), np.array([-20.0, -20, -20])).tolist() == [

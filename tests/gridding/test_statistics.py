@@ -344,7 +344,9 @@ def test_the_schema_has_the_keys_that_are_taken() -> None:
     assert set(ATL06) <= set(schema["properties"]["data_source"]["properties"])
 
 
-@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (1e15, 1e3), (-1e6, 1e-3), (0.1, 0.0), (1e150, 1e140)])
+@pytest.mark.parametrize(
+    ("offset", "scale"), [(1e9, 1.0), (1e15, 1e3), (-1e6, 1e-3), (0.1, 0.0), (1e150, 1e140)]
+)
 @pytest.mark.parametrize("size", [100_000, 997, 1])
 def test_large_means_cost_no_digits(offset: float, scale: float, size: int) -> None:
     n = 20_000 if size > 1 else 500

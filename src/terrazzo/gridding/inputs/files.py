@@ -1,36 +1,32 @@
-"""Files as granules: HDF5 groups (ICESat-2 and its like), CSV, Parquet and Arrow.
+"""Files as granules: read when their turn comes, batch by batch, filtered, and kept for a while where they are small.
 
-What it does not do: fetch them; paths are local. A file is opened when its turn comes, read batch by batch, and closed.
+What it does not do: know formats (formats.py does), or fetch files; paths are local.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import IO, Any
-
-import numpy as np
+from typing import Any
 
 from terrazzo.gridding.configuration import DataSource
 from terrazzo.gridding.covering import covering
 from terrazzo.gridding.errors import GridConfigError
 from terrazzo.gridding.grid import Grid
-from terrazzo.gridding.inputs.columns import columns_of
 from terrazzo.gridding.inputs.filters import chosen, expression_columns, wanted
+from terrazzo.gridding.inputs.formats import reader_of
 from terrazzo.gridding.inputs.source import Array, Batch, Source, Survey
-from terrazzo.gridding.optional import required
 
 __all__ = ["FileSource"]
 
 #: bytes of points of small files that a source keeps, because their shards come one after another
 KEPT_NBYTES = 128 << 20
-#: (path, group, {key: path or column name}, most) -> batches of columns
-Reader = Callable[[str, str, Mapping[str, str], int], Iterator[dict[str, Array]]]
+#: files that are looked at for a first point
+_LOOKED_AT = 5
 
 
 class FileSource(Source):
@@ -64,6 +60,13 @@ class FileSource(Source):
     def names(self) -> Sequence[str]:
         return [os.path.basename(path) for path in self.files.values()]
 
+    def check(self, columns: frozenset[str]) -> None:
+        """Read one point, with all of its columns, so that names that are wrong are known before a shard is begun."""
+        if self.catalog is None:
+            for granule in list(self.files)[:_LOOKED_AT]:
+                if next(self._read(granule, columns, 1), None) is not None:
+                    break
+
     def survey(self, granule: int, grid: Grid, most: int) -> Survey:
         """As in Source; a granule with a footprint is not opened."""
         if self.catalog is None:
@@ -74,7 +77,7 @@ class FileSource(Source):
     def unseen(self) -> Sequence[str]:
         if self.catalog is not None:
             return ()
-        missing = [group for group in self.source.groups if group not in self._groups]
+        missing = [group for group in self.source.groups if group and group not in self._groups]
         where = self.source.longitude
         return [
             f"data_source.groups: {group!r} is in none of {len(self.files)} files, or has no points: there is no "
@@ -117,14 +120,13 @@ class FileSource(Source):
         for name in columns | (expression_columns(source.filters) & set(source.variables)):
             paths[name] = source.variables[name]
         paths |= wanted(source.filters)
-        read = _READERS[source.reader]
+        read = reader_of(source.reader)
         for group in source.groups:
             plain = {key: _path(how, group) for key, how in paths.items()}
             for found in read(self.files[granule], group, plain, most):
                 self._groups.add(group)
                 for name, how in paths.items():
-                    if isinstance(how, Mapping) and "column" in how:
-                        found[name] = found[name][:, how["column"]]
+                    found[name] = self._column(granule, plain[name], found[name], how)
                 n = len(found["longitude "])
                 keep = chosen(source.filters, found, n)
                 batch = Batch(
@@ -134,6 +136,30 @@ class FileSource(Source):
                     batch = batch.select(keep)
                     batch.filtered = n - len(batch)
                 yield batch
+
+    def _column(self, granule: int, path: str, values: Array, how: Any) -> Array:
+        """One dimension of numbers, of a dataset that may have two."""
+        where = f"{os.path.basename(self.files[granule])}: {path!r}"
+        if isinstance(how, Mapping) and "column" in how:
+            k = how["column"]
+            if values.ndim != 2 or type(k) is not int or not -values.shape[1] <= k < values.shape[1]:
+                raise GridConfigError(
+                    f"{where} has shape {('points', *values.shape[1:])}, and column is {k!r}; a column of its second "
+                    "dimension is needed"
+                )
+            values = values[:, k]
+        # a filter says itself which column it looks at
+        if values.ndim != 1 and not isinstance(how, Mapping) and how not in self._filtered:
+            raise GridConfigError(
+                f"{where} has {values.ndim} dimensions; path: and column: name one column of it"
+            )
+        if values.dtype.kind not in "biuf":
+            raise GridConfigError(f"{where} holds {values.dtype}; numbers are needed")
+        return values
+
+    @property
+    def _filtered(self) -> set[Any]:
+        return set(wanted(self.source.filters).values())
 
     def fingerprint(self, shard: int, granules: Sequence[int]) -> str:
         seen = hashlib.blake2b(digest_size=16)
@@ -165,112 +191,3 @@ def _hash_of(path: str, size: int, changed: int, number: int) -> str:
         while part := file.read(1 << 20):
             seen.update(part)
     return seen.hexdigest()
-
-
-def _hdf5(path: str, group: str, paths: Mapping[str, str], most: int) -> Iterator[dict[str, Array]]:
-    h5py = required("h5py", "HDF5 files", "hdf5")
-    with h5py.File(path, "r") as file:
-        if paths["longitude "] not in file:
-            return  # a granule need not have every beam
-        sets = {}
-        for key, name in paths.items():
-            if name not in file:
-                raise GridConfigError(f"{os.path.basename(path)} has no dataset {name!r}")
-            sets[key] = file[name]
-        n = sets["longitude "].shape[0]
-        for key, one in sets.items():
-            if not one.shape or one.shape[0] != n:
-                raise GridConfigError(
-                    f"{os.path.basename(path)}: {paths[key]!r} has shape {one.shape}, and there are {n} points"
-                )
-        for start in range(0, n, most):
-            yield {key: one[start : start + most] for key, one in sets.items()}
-
-
-def _csv(path: str, group: str, paths: Mapping[str, str], most: int) -> Iterator[dict[str, Array]]:
-    with _text(path) as file:
-        rows = csv.reader(file)
-        header = [name.strip() for name in next(rows, [])]
-        for name in paths.values():
-            if name not in header:
-                raise GridConfigError(
-                    f"{os.path.basename(path)} has no column {name!r}; there are {', '.join(header)}"
-                )
-        at = {name: header.index(name) for name in set(paths.values())}
-        kept: list[list[str]] = []
-        for row in rows:
-            if row:
-                kept.append(row)
-            if len(kept) == most:
-                yield _numbers(kept, at, paths, path)
-                kept = []
-        if kept:
-            yield _numbers(kept, at, paths, path)
-
-
-def _numbers(
-    rows: list[list[str]], at: Mapping[str, int], paths: Mapping[str, str], path: str
-) -> dict[str, Array]:
-    columns = {}
-    for name, k in at.items():
-        try:
-            columns[name] = np.array([row[k] or "nan" for row in rows], np.str_).astype(np.float64)
-        except (ValueError, IndexError) as error:
-            raise GridConfigError(
-                f"{os.path.basename(path)}: column {name!r} holds something else than numbers: {error}"
-            ) from None
-    return {key: columns[name] for key, name in paths.items()}
-
-
-def _text(path: str) -> IO[str]:
-    if path.endswith(".gz"):
-        import gzip
-
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    if path.endswith(".xz"):
-        import lzma
-
-        return lzma.open(path, "rt", encoding="utf-8", newline="")
-    return open(path, encoding="utf-8-sig", newline="")
-
-
-def _parquet(path: str, group: str, paths: Mapping[str, str], most: int) -> Iterator[dict[str, Array]]:
-    parquet = required("pyarrow.parquet", "Parquet files", "parquet")
-    with parquet.ParquetFile(path) as file:
-        _look(path, paths, file.schema_arrow.names)
-        for batch in file.iter_batches(batch_size=most, columns=sorted(set(paths.values()))):
-            yield _renamed(batch, paths)
-
-
-def _arrow(path: str, group: str, paths: Mapping[str, str], most: int) -> Iterator[dict[str, Array]]:
-    ipc = required("pyarrow.ipc", "Arrow files", "parquet")
-    with open(path, "rb") as file:
-        reader = ipc.open_file(file)
-        _look(path, paths, reader.schema.names)
-        for k in range(reader.num_record_batches):
-            batch = reader.get_batch(k)
-            for start in range(0, batch.num_rows, most):
-                yield _renamed(batch.slice(start, most), paths)
-
-
-def _look(path: str, paths: Mapping[str, str], names: Sequence[str]) -> None:
-    for name in paths.values():
-        if name not in names:
-            raise GridConfigError(
-                f"{os.path.basename(path)} has no column {name!r}; there are {', '.join(names)}"
-            )
-
-
-def _renamed(batch: Any, paths: Mapping[str, str]) -> dict[str, Array]:
-    columns = columns_of({name: columns_of_arrow(batch, name) for name in set(paths.values())})
-    return {key: columns[name] for key, name in paths.items()}
-
-
-def columns_of_arrow(batch: Any, name: str) -> Array:
-    column = batch.column(batch.schema.get_field_index(name))
-    if column.null_count:
-        column = column.cast("float64")
-    return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-_READERS: dict[str, Reader] = {"hdf5": _hdf5, "csv": _csv, "parquet": _parquet, "arrow": _arrow}
