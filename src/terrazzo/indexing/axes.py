@@ -10,6 +10,7 @@ number of pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ from terrazzo.indexing.selection import Run, Selector
 __all__ = ["Axis", "Line", "Pick", "Pieces", "axis_of", "changes"]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
+
+#: stretches of up to so many pieces are remembered
+REMEMBERED = 1024
 
 
 class Pieces:
@@ -152,6 +156,13 @@ class Line:
         return self._stretches(self.chunks, taken, lo, hi)
 
     def pieces(self, lo: int, hi: int) -> Piece | Pieces:
+        edges, inner = self.edges, self.inner
+        if type(edges) is RegularEdges and hi - lo <= REMEMBERED * (edges.edge if inner is None else inner):
+            return _regular_pieces(self.length, edges.edge, inner, self.start, self.step, self.count, lo, hi)
+        return self.cut(lo, hi)
+
+    def cut(self, lo: int, hi: int) -> Piece | Pieces:
+        """The pieces of a stretch."""
         first, count, step = self.start + lo * self.step, hi - lo, self.step
         index, begin = self.chunks.find(first)
         final = self.chunks.find(first + (count - 1) * step)[0] if count > 1 else index
@@ -204,6 +215,27 @@ class Line:
             place = min(hi, -((self.start - edges.begin(index + taken)) // self.step))
             yield lo, place
             lo = place
+
+
+@lru_cache(maxsize=64)
+def _regular_pieces(
+    length: int, edge: int, inner: int | None, start: int, step: int, count: int, lo: int, hi: int
+) -> Piece | Pieces:
+    """The same stretches come again and again: planes of one array have all of the other dimensions."""
+    pieces = Line(length, RegularEdges(edge), inner, Run(start, step, count)).cut(lo, hi)
+    if isinstance(pieces, Pieces):
+        for shared in (
+            pieces.outer,
+            pieces.inner,
+            pieces.start,
+            pieces.covered,
+            pieces.shards,
+            pieces.position,
+        ):
+            assert shared is not None
+            shared.setflags(write=False)
+        pieces.places[1].setflags(write=False)
+    return pieces
 
 
 class Pick:

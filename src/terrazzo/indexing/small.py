@@ -109,7 +109,6 @@ class SmallBox(Boxed):
         box.drops = drops
         return box
 
-    @cached_property
     def rows(self) -> list[tuple[tuple[int, ...], int]]:
         """(grid index of the shard, number of the inner chunk inside it) of each row, as `windows` has them."""
         found: list[tuple[tuple[int, ...], int]] = [((), 0)]

@@ -48,7 +48,7 @@ class _Lot:
         if not isinstance(box, SmallBox):
             return False
         rows = array("q")
-        for cell, (outer, inner) in enumerate(box.rows):
+        for cell, (outer, inner) in enumerate(box.rows()):
             number = self.numbers.get(outer)
             if number is None:
                 name = layout.chunk_key(outer)
