@@ -233,7 +233,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("index_location", ["start", "end"])
 def test_check_finds_flipped_bits(index_location: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few here; ten thousand in tests/faults/ledgers/flips.json. Reads look again after a pause, which is left out."""
+    """A few here; ten thousand in tests/faults/ledgers/flips.json. The pause of a second look is left out."""
     monkeypatch.setattr("terrazzo.read.flow.time.sleep", lambda seconds: None)
     store = MemoryStore()
     made(store, index_location=index_location)
