@@ -16,8 +16,8 @@ TELLING_NBYTES = 256 * 1024
 
 
 class Meter:
-    """Moving estimates, made on the loop alone. Latency falls quickly and rises slowly: a request that waited in a queue
-    says little."""
+    """Moving estimates, made on the loop alone. Latency falls quickly and rises slowly: a request that waited in
+    a queue says little."""
 
     def __init__(self, fixed: Cost | None, requests: int) -> None:
         self._fixed = fixed
