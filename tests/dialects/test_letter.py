@@ -140,3 +140,18 @@ def test_every_hierarchy_migrates(name: str, tmp_path: Path) -> None:
             array = terrazzo.open_array(tmp_path, path=entry["path"], mode="r")
             assert array.metadata.dialect == "v3"
             assert array[...].tobytes() == opened(label, store(name))[...].tobytes()
+
+
+def test_the_fallbacks_of_a_kind_are_written_and_a_caller_may_name_others() -> None:
+    days = np.arange(5).astype("M8[D]")
+    for given, wanted in ((None, ["<i8", "r64"]), (["int32", "r64"], ["int32", "r64"]), ([], [])):
+        made: dict[str, bytes] = {}
+        terrazzo.create_array(made, data=days, dialect="D", fallbacks=given)
+        assert json.loads(made["meta/array.json"])["data_type"]["fallback"] == wanted
+        array = terrazzo.open_array(made)
+        array.attrs["a"] = 1
+        array.resize((7,))
+        assert json.loads(made["meta/array.json"])["data_type"]["fallback"] == wanted
+        assert terrazzo.open_array(made, mode="r")[:5].tolist() == days.tolist()
+    with pytest.raises(ValueError, match="fallbacks"):
+        terrazzo.create_array({}, data=days, fallbacks=["int64"])

@@ -27,6 +27,7 @@ from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
 from terrazzo.metadata.data_types import NumpyRecord, Objects
 from terrazzo.metadata.data_types.objects import OBJECTS_REFUSED
+from terrazzo.metadata.draft import FALLBACKS
 from terrazzo.options import Durability, Options
 from terrazzo.progress import Progress, follow
 from terrazzo.strategy import Strategy, strategy_from
@@ -65,6 +66,7 @@ class About(Settings, total=False):
     dimension_names: Sequence[str | None] | None
     storage_options: Mapping[str, Any] | None
     storage_transformers: Sequence[Any]
+    fallbacks: Sequence[Any]
     overwrite: bool
     index_location: str
 
@@ -108,6 +110,7 @@ def create_array(
     codecs: Any = None,
     index_location: str = "end",
     storage_transformers: Sequence[Any] = (),
+    fallbacks: Sequence[Any] | None = None,
     strategy: str | Strategy | None = None,
     options: Options | None = None,
     durability: Durability | None = None,
@@ -123,7 +126,8 @@ def create_array(
     objects; None for none. Left alone: bytes, zstd and crc32c. codecs: all of them in one list, instead.
     zarr_format, dialect: the format, where it is not that of the group it goes into: 3, or 2; for the draft of 2022
     dialect "P" (as zarr-python 2.12 to 2.18 wrote it) or "D" (to the letter). order: "F" is for those two;
-    in Zarr 3 how values lie in memory that reads answer.
+    in Zarr 3 how values lie in memory that reads answer. fallbacks: data types that a reader of the draft may take
+    instead, where the array's own is of an extension (dates, text, records); None states those of its kind.
     overwrite: what was there goes, with everything below it. config, options, durability, strategy: how work is done.
     progress: True for a bar, or a function of (done, total); counts stored chunks of data that is not in memory.
 
@@ -173,6 +177,10 @@ def create_array(
         **how,
     )
     metadata = replace(metadata, dialect=stored_as(made))
+    if fallbacks is not None:
+        if metadata.dialect != "draft":
+            raise ValueError('fallbacks belong to data types of the 2022 draft: dialect="P" or "D"')
+        metadata = replace(metadata, extra={FALLBACKS: {"must_understand": False, "types": list(fallbacks)}})
     array = Array(
         place.store, place.path, metadata, found, plan
     )  # checks the document before anything is written

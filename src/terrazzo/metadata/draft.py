@@ -23,6 +23,7 @@ from terrazzo.metadata.problems import Problems, describe, join, refuse, remark
 
 __all__ = [
     "FALLBACK",
+    "FALLBACKS",
     "SHARDING",
     "Way",
     "array_from_draft",
@@ -38,6 +39,8 @@ SHARDING = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"
 SHARDING_OF_THE_LETTER = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
 #: the member that says which data type was not known, for whoever shows the array
 FALLBACK = "terrazzo.fallback"
+#: the member by which a caller says which fallbacks a new document is to state
+FALLBACKS = "terrazzo.fallbacks"
 #: compressors that the reader of zarr-python knows
 COMPRESSORS = ("gzip", "zlib", "blosc", "bz2", "lz4", "lzma", "zstd")
 MEMBERS = frozenset(
@@ -186,7 +189,7 @@ def array_to_draft(document: Json, way: Way) -> Json:
             "chunk_shape": edges,
             "separator": encoding["configuration"]["separator"],
         },
-        "data_type": draft_spelling(data_type, endian, way),
+        "data_type": draft_spelling(data_type, endian, way, document.get(FALLBACKS, {}).get("types")),
         "chunk_memory_layout": order,
         "fill_value": _fill(fill, data_type, endian, way),
         "extensions": [],

@@ -113,8 +113,13 @@ def _from_digits(value: str, element: ElementType, path: str) -> Any:
     return element.data_type.fill_to_json(fill)
 
 
-def draft_spelling(data_type: DataType, endian: str | None, way: str) -> Any:
-    """A `data_type` member: P spells numpy's way with the byte order in it, D by names that have none."""
+def draft_spelling(
+    data_type: DataType, endian: str | None, way: str, fallbacks: list[Any] | None = None
+) -> Any:
+    """A `data_type` member: P spells numpy's way with the byte order in it, D by names that have none.
+
+    fallbacks: of a type of an extension; None: those of its kind (zarr-python stated none).
+    """
     if isinstance(data_type, RawBits) and way == "D":
         return data_type.name
     spelled = numpy_spelling(data_type, endian)
@@ -127,7 +132,7 @@ def draft_spelling(data_type: DataType, endian: str | None, way: str) -> Any:
         return spelled[1:] if spelled[0] == "|" else spelled
     if kind == "c" and way == "D":
         return data_type.name
-    fallback = None
-    if way == "D" and kind not in "O":
-        fallback = f"r{8 * (data_type.itemsize or 1)}"
-    return {"extension": EXTENSION.format(KINDS[kind]), "type": spelled, "fallback": fallback}
+    if fallbacks is None and way == "D" and kind != "O":
+        integers = [f"{spelled[0]}i8"] if kind in "mM" else []
+        fallbacks = [*integers, f"r{8 * (data_type.itemsize or 1)}"]
+    return {"extension": EXTENSION.format(KINDS[kind]), "type": spelled, "fallback": fallbacks}
