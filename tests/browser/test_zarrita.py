@@ -111,12 +111,12 @@ def driven(page: str, server: Server, arrays: list[str], picture: Path, suffix: 
     return json.loads(ended.stdout)["result"]
 
 
-def as_told(values: np.ndarray[Any, Any]) -> list[str]:
-    """Numbers as JavaScript writes them, compared as numbers."""
-    return [float(one) if values.dtype.kind == "f" else int(one) for one in values.ravel().tolist()]  # type: ignore[misc]
+def as_told(values: np.ndarray[Any, Any]) -> list[Any]:
+    return values.ravel().tolist()
 
 
 def numbers(found: list[str], values: np.ndarray[Any, Any]) -> list[Any]:
+    """What JavaScript wrote as text, as numbers: exact for both."""
     return [float(one) if values.dtype.kind == "f" else int(one) for one in found]
 
 
