@@ -87,6 +87,23 @@ def test_plans_status_audit_and_reading(command: Command, tmp_path: Path) -> Non
     assert code == 1 and "its receipt says" in out
 
 
+def test_a_plan_says_what_a_run_would_take(command: Command, tmp_path: Path) -> None:
+    text = CONFIG.format(samples=SAMPLES)
+    prices = "durability: rename, prices: {worker_hour: 36, thousand_writes: 1000}"
+    (tmp_path / "b.yaml").write_text(text.replace("durability: rename", prices))
+    code, out, _ = command("plan", "--json", config="b.yaml")
+    found = json.loads(out)
+    assert code == 0 and not (tmp_path / "out.zarr").exists(), "nothing is written"
+    expected = found["expected"]
+    assert expected["probed"] == 3 and 0 < expected["nbytes"] <= found["nbytes"]
+    assert expected["objects"] == found["objects"] == 12 and expected["work"] >= expected["seconds"] > 0
+    assert expected["cost"] == pytest.approx(expected["work"] / 100 + 12)
+    report = json.loads(command("run", "--json", config="b.yaml")[1])
+    assert report["objects"] == 12 and abs(report["nbytes"] - expected["nbytes"]) < report["nbytes"]
+    assert json.loads(command("plan", "--json", "--quick")[1])["expected"] is None
+    assert "about" in command("plan")[1] and "cost" not in command("plan")[1]
+
+
 WRONG = [
     ("parent_order: 6", "parent_order: 13", "output.grid.child_order is 12.*at least parent_order"),
     ("chunk_inner: 9", "chunk_iner: 9", "output.grid.chunk_iner is unknown; did you mean chunk_inner"),
@@ -100,6 +117,8 @@ WRONG = [
     ("durability: rename", "engine: thread", "execution.engine is 'thread'.*did you mean threads"),
     ("durability: rename", "enigne: threads", "execution.enigne is unknown; did you mean engine"),
     ("durability: rename", "workers: 0", "execution.workers is 0; an integer of at least 1"),
+    ("durability: rename", "prices: {hour: 1}", "execution.prices.hour is unknown; known are worker_hour"),
+    ("durability: rename", "prices: {worker_hour: x}", "execution.prices.worker_hour is 'x'"),
     ("durability: rename", "timeout: -1", "execution.timeout is -1; a number of seconds"),
     ("function: mean", "function: meen", "mean.function is 'meen': did you mean mean"),
     ("source: h", "source: hh", "aggregation.variables.mean uses hh.*there are h"),

@@ -153,12 +153,22 @@ def test_a_box_may_touch_every_circle_with_a_point_inside(
 EARTH = {
     "healpix": healpix(1, 3, 5),
     "degrees": {
-        "type": "rectilinear", "crs": "EPSG:4326", "resolution": 2, "bounds": [-180, -90, 180, 90],
-        "chunk_shape": [30, 36], "chunk_inner": [10, 12], "sharded": True,
+        "type": "rectilinear",
+        "crs": "EPSG:4326",
+        "resolution": 2,
+        "bounds": [-180, -90, 180, 90],
+        "chunk_shape": [30, 36],
+        "chunk_inner": [10, 12],
+        "sharded": True,
     },
     "polar": {
-        "type": "rectilinear", "crs": "EPSG:3031", "resolution": 100_000, "chunk_shape": [32, 32],
-        "bounds": [-6_400_000, -6_400_000, 6_400_000, 6_400_000], "chunk_inner": [8, 8], "sharded": True,
+        "type": "rectilinear",
+        "crs": "EPSG:3031",
+        "resolution": 100_000,
+        "chunk_shape": [32, 32],
+        "bounds": [-6_400_000, -6_400_000, 6_400_000, 6_400_000],
+        "chunk_inner": [8, 8],
+        "sharded": True,
     },
 }
 REGIONS: dict[str, Any] = {

@@ -13,6 +13,7 @@ from terrazzo.drawing import nbytes_text, printable
 
 if TYPE_CHECKING:  # gridding is imported when an action runs: the other verbs start sooner
     from terrazzo.gridding import Cellwise, Config, GridStore
+    from terrazzo.gridding.estimate import Expected
     from terrazzo.gridding.regions import Region
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--picture", metavar="FILE", help="draw a field: .png or .svg")
     one.add_argument("--field", metavar="NAME", help="the field to draw (the first)")
     one = action("plan", "which shards there are, and what a run would write at most", _plan)
+    one.add_argument("--quick", action="store_true", help="do not make some shards in memory to say more")
     one.add_argument("--out", metavar="FILE", help="keep the plan: .json, or .parquet")
     one.add_argument("--shards", metavar="KEYS", type=_keys, help="only these shards, as 12,17")
     one = action("status", "what is stored so far", _status)
@@ -139,13 +141,16 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _plan(arguments: argparse.Namespace) -> int:
     from terrazzo.gridding import make_plan
-    from terrazzo.gridding.run import estimate
+    from terrazzo.gridding.estimate import estimate
+    from terrazzo.gridding.inputs import source_from
 
     config = _config(arguments)
-    plan = make_plan(config, shards=arguments.shards)
+    source = source_from(config)
+    source.check(config.columns)
+    plan = make_plan(config, source, shards=arguments.shards)
     if arguments.out is not None:
         plan.save(arguments.out)
-    found = estimate(config, plan)
+    found = estimate(config, plan, None if arguments.quick else source)
     if arguments.json:
         print_json(asdict(found))
     else:
@@ -153,12 +158,32 @@ def _plan(arguments: argparse.Namespace) -> int:
             [
                 ("shards", found.shards),
                 ("granules", f"{found.granules}, read {found.tasks} times"),
-                ("points", f"{found.points} inside, {found.outside} outside, {found.filtered} filtered"),
+                (
+                    "points",
+                    f"{found.points} inside, {found.outside} outside, {found.filtered} filtered"
+                    if plan.counted
+                    else "not counted: shards are found from footprints",
+                ),
                 ("objects", f"at most {found.objects}"),
                 ("bytes", f"at most {nbytes_text(found.nbytes)}"),
+                *_expectations(found.expected),
             ]
         )
     return 0
+
+
+def _expectations(found: Expected | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    shards = f"from {found.probed} shards made in memory"
+    lines = [
+        ("expected", f"{found.objects} objects, {nbytes_text(found.nbytes)} ({shards})"),
+        (
+            "time",
+            f"about {found.work:.3g} s of one worker, {found.seconds:.3g} s with all, without the storage's",
+        ),
+    ]
+    return lines if found.cost is None else [*lines, ("cost", f"about {found.cost:.4g}, by execution.prices")]
 
 
 def _status(arguments: argparse.Namespace) -> int:

@@ -11,17 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Any
-
-import numpy as np
 
 from terrazzo.errors import ConflictError, HeldError, ReadOnlyError, UnsupportedError
 from terrazzo.gridding.configuration import Config, load_config
 from terrazzo.gridding.engines import engine_from
 from terrazzo.gridding.errors import ShardFailedError
 from terrazzo.gridding.inputs import Source, source_from
-from terrazzo.gridding.levels import coarser_grids
 from terrazzo.gridding.plan import Plan, Task, plan_of
 from terrazzo.gridding.planned import add_planned
 from terrazzo.gridding.receipts import Receipt
@@ -29,7 +25,7 @@ from terrazzo.gridding.template import Template, make_template
 from terrazzo.gridding.worker import Job, make_shard
 from terrazzo.progress import Progress, follow
 
-__all__ = ["Estimate", "Report", "estimate", "run"]
+__all__ = ["Report", "run"]
 
 #: what may go away when it is tried again; the rest is the work's own fault
 _PASSING = (
@@ -73,20 +69,6 @@ class Report:
         self.chunks += receipt.chunks
         self.objects += len(receipt.objects)
         self.nbytes += sum(nbytes for nbytes, _ in receipt.objects.values())
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a run would do, before it does anything. objects, nbytes: at most."""
-
-    shards: int
-    tasks: int
-    points: int
-    outside: int
-    filtered: int
-    granules: int
-    objects: int
-    nbytes: int
 
 
 def run(
@@ -283,32 +265,3 @@ def _patience(timeout: float | None) -> float | None:
 
 def _passes(error: BaseException) -> bool:
     return isinstance(error, _PASSING) and not isinstance(error, _LASTING)
-
-
-def estimate(config: Config, plan: Plan) -> Estimate:
-    """What `run` would do with a plan: how many tasks, points, and at most how many objects and bytes."""
-    objects = nbytes = 0
-    for k, grid in enumerate([config.grid, *coarser_grids(config.grid, config.output.pyramid)]):
-        for one in config.fields.values():
-            if k and not one.nests:
-                continue
-            values = grid.k if one.resolution == "chunk" else grid.cells_per_shard
-            nbytes += values * one.dtype.itemsize * prod(one.trailing_shape)
-            whole = grid.sharded if one.resolution == "cell" else config.output.companion_chunks == "shard"
-            objects += 1 if whole else grid.k
-            if one.resolution == "cell" and grid.sharded:
-                nbytes += 16 * grid.k + 4
-        if grid.ndim == 1:
-            objects += len(grid.coordinates())
-            nbytes += 8 * grid.cells_per_shard * len(grid.coordinates())
-    counts = np.diff(plan.starts)
-    return Estimate(
-        len(plan),
-        int(counts.sum()),
-        plan.points,
-        plan.outside,
-        plan.filtered,
-        len(plan.names),
-        objects * len(plan),
-        nbytes * len(plan),
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from terrazzo.gridding import configuration as known
+from terrazzo.gridding import data_source
 from terrazzo.gridding.fields import FIELD_KEYS
 
 __all__ = ["json_schema"]
@@ -35,7 +36,9 @@ def json_schema() -> dict[str, Any]:
     sections = {
         "aggregation": _object(known.AGGREGATION, ("variables",), variables=variables),
         "output": _object(known.OUTPUT, ("grid",), grid={"oneOf": grids}, storage=storage),
-        "data_source": _object(known.SOURCE, ("coordinates",), reader={"enum": sorted(known.READERS)}),
+        "data_source": _object(
+            data_source.SOURCE, ("coordinates",), reader={"enum": sorted(data_source.READERS)}
+        ),
         "execution": _object(known.EXECUTION, engine={"enum": list(known.ENGINES)}),
     }
     schema = _object(known.SECTIONS, ("aggregation", "output"), **sections)

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from terrazzo.gridding.configuration import DataSource
 from terrazzo.gridding.covering import covering
+from terrazzo.gridding.data_source import DataSource
 from terrazzo.gridding.errors import GridConfigError
 from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.inputs.filters import chosen, expression_columns, wanted
