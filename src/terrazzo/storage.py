@@ -22,23 +22,28 @@ from terrazzo.stores.watching import CountingStore, LoggingStore, Traffic, traff
 from terrazzo.stores.wrappers import PrefixStore, ReadOnlyStore, WrapperStore
 
 if TYPE_CHECKING:
+    from terrazzo.stores.borrowed import FsspecStore, ZarrPythonStore
     from terrazzo.stores.cache import CachingStore
+    from terrazzo.stores.remote import RemoteStore
     from terrazzo.stores.zip import ZipStore
 
 __all__ = [
     "CachingStore",
     "CountingStore",
+    "FsspecStore",
     "LocalStore",
     "LoggingStore",
     "MappingStore",
     "MemoryStore",
     "PrefixStore",
     "ReadOnlyStore",
+    "RemoteStore",
     "Store",
     "StoreLike",
     "StorePath",
     "Traffic",
     "WrapperStore",
+    "ZarrPythonStore",
     "ZipStore",
     "open_store",
     "register_opener",
@@ -46,8 +51,14 @@ __all__ = [
 ]
 
 
-#: imported when they are first asked for: zipfile, and what a cache needs, take long to import
-_LATER = {"CachingStore": "terrazzo.stores.cache", "ZipStore": "terrazzo.stores.zip"}
+#: imported when they are first asked for: zipfile, asyncio and what a cache needs take long to import
+_LATER = {
+    "CachingStore": "terrazzo.stores.cache",
+    "FsspecStore": "terrazzo.stores.borrowed",
+    "RemoteStore": "terrazzo.stores.remote",
+    "ZarrPythonStore": "terrazzo.stores.borrowed",
+    "ZipStore": "terrazzo.stores.zip",
+}
 
 
 def __getattr__(name: str) -> object:
