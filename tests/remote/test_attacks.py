@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VALUE = np.random.default_rng(1).integers(0, 1 << 40, (64, 64))
 PATIENCE = 60.0
 #: what nobody may ever see; also as it is written in addresses and in headers
-SECRETS = ("hunter2pass", "tok3nZZsecret", "s3cretAccessKEY", "sess1onTOKEN", "userZinfo")
+SECRETS = ("hunter2pass", "tok3nZZsecret", "s3cretAccessKEY", "sess1onTOKEN", "userZinfo", "dXNlclppbmZv")
 
 
 def laid(place: Place, path: str = "b/array") -> None:
@@ -395,7 +395,7 @@ def test_41_secrets_are_in_nothing_that_is_shown(way: str, caplog: pytest.LogCap
         shown["array"] = (
             f"{array!r}\n{array}\n{array._repr_html_()}\n{array.store!r} {array.store_path!r} {array.info}"
         )
-        shown["store"] = f"{store!r}\n{store}\n{store.identity!r}\n{vars(array).keys()}"
+        shown["store"] = f"{store!r}\n{store}\n{store.identity!r}"
         shown["values"] = str(array[...])
         shown["documents"] = repr(array.metadata) + repr(dict(array.attrs))
         shown["pickle"] = repr(pickle.dumps(array)) + repr(pickle.dumps(store))

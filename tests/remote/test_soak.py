@@ -155,8 +155,8 @@ def test_of_several_creators_one_wins_where_all_saw_nothing() -> None:
 
 def test_of_several_creators_one_wins_though_answers_are_lost(honest: servers.Server) -> None:
     """Who created it, and did not hear of it, has created it."""
-    with FaultProxy(honest.port, {"lost": 0.3, "late 500": 0.2}, seed=5) as proxy:
-        creators(honest.address("unheard"), {**honest.options(proxy.port), "tries": 40}, 2)
+    with FaultProxy(honest.port, {"lost": 0.1, "late 500": 0.1}, seed=5) as proxy:
+        creators(honest.address("unheard"), {**honest.options(proxy.port), "tries": 40}, 4)
 
 
 def test_a_server_that_ignores_conditions_is_refused(server: servers.Server) -> None:

@@ -33,8 +33,8 @@ Condition = Version | str | None
 
 #: what a stale tag looks like that no object ever had
 STALE = '"00000000000000000000000000000000"'
-#: a probe that was disturbed by lost answers is made again
-PROBES = 5
+#: a probe that lost answers disturbed is made again; of those at a fifth of answers lost, two in three are disturbed
+PROBES = 20
 
 
 class Verdict:
