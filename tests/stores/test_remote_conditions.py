@@ -311,6 +311,7 @@ def test_versions_are_told_apart_by_what_a_service_says() -> None:
     assert version_of(None, None, 1, 2) != version_of(None, None, 1, 3)
     assert hash(version_of('"a"', None, 1, 2)) == hash(version_of("a", None, 3, 4))
     assert Version("a") != "a"
+    assert version_of('""', None, 1, 2) == version_of(None, None, 1, 2)
 
 
 @pytest.mark.parametrize("text", [None, "", 5, "x" * 5000])

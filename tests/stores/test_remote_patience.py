@@ -242,6 +242,13 @@ def test_listings_are_streamed_and_strange_names_left_out(place: Place) -> None:
     assert store.list_dir("") == (["a"], ["c/"])
 
 
+def test_a_name_that_cannot_be_listed_is_an_error(place: Place) -> None:
+    place.objects["/b/x/c//1"] = b""
+    with pytest.raises(StoreError, match="empty segment"):
+        list(s3(place).list())
+    assert s3(place).get("a") == TEN
+
+
 # -- the loop ---------------------------------------------------------------------------------------------------------
 
 

@@ -115,17 +115,11 @@ class Patience:
         self.policy = policy
         self._left = self.FULL  # touched on the loop alone
 
-    async def ask(
-        self,
-        request: Callable[[int], Awaitable[T]],
-        nbytes: int = 0,
-        tries: int | None = None,
-    ) -> T:
+    async def ask(self, request: Callable[[int], Awaitable[T]], nbytes: int = 0) -> T:
         """The answer to `request(number of the try)`; Failure once it is final, or patience is over.
 
-        nbytes: of the body that is sent. tries: fewer than the policy has."""
+        nbytes: of the body that is sent."""
         policy = self.policy
-        most = policy.tries if tries is None else tries
         extra = nbytes / policy.slowest
         end = time.monotonic() + policy.deadline + extra
         applied = False
@@ -158,7 +152,7 @@ class Patience:
             if failure.kind != "again":
                 failure.applied = applied
                 raise failure
-            if attempt >= most:
+            if attempt >= policy.tries:
                 raise Failure("final", failure.text + spent, applied=applied)
             if time.monotonic() + pause >= end:
                 raise Failure("final", f"{failure.text}{spent}; the deadline is over", applied=applied)
@@ -201,6 +195,12 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
     if other:
         return Failure(
             "final", f"the server sent bytes {other[3]} to {other[4]}, asked for {other[1]} to {other[2]}"
+        )
+    if name == "InvalidPathError":
+        return Failure(
+            "final",
+            "there is a name that obstore does not take (an empty segment, '.', '..', or control characters); move "
+            "that object away, or open the store below another path",
         )
     if name == "PanicException":
         return Failure("final", "the native library of obstore failed (a panic)", applied=write)

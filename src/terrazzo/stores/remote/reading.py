@@ -97,14 +97,12 @@ class Reading:
     async def head(self, key: str) -> Answer | None:
         return await self.ask(key, "asking for its version", lambda _: self._client.head(self._prefix + key))
 
-    async def ask(
-        self, key: str, what: str, request: Callable[[int], Awaitable[T]], tries: int | None = None
-    ) -> T | None:
+    async def ask(self, key: str, what: str, request: Callable[[int], Awaitable[T]]) -> T | None:
         """An answer after as many tries as patience has; None where nothing is stored. What concerns one version or
         range stays a Failure, everything else becomes a StoreError."""
         try:
             async with self._client.turn():
-                return await self._patience.ask(request, tries=tries)
+                return await self._patience.ask(request)
         except Failure as failure:
             if failure.kind == "absent":
                 return None

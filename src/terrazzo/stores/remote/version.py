@@ -76,7 +76,8 @@ def version_of(
         weak = etag.startswith("W/")
         bare = etag[2:] if weak else etag
         bare = bare[1:-1] if len(bare) > 1 and bare[0] == bare[-1] == '"' else bare
-        return Version(("W/" if weak else "") + bare, etag, generation, size, history)
+        if bare:  # an empty one tells nothing apart
+            return Version(("W/" if weak else "") + bare, etag, generation, size, history)
     return Version(f"{modified}, {size} bytes", None, generation, size, history)
 
 
