@@ -247,3 +247,27 @@ def test_outcomes_are_counted_by_threads() -> None:
     for thread in threads:
         thread.join()
     assert total.in_place == 4000
+
+
+@pytest.mark.parametrize("at_once", [7, 64, 1 << 24])
+@pytest.mark.parametrize("close", [0, 1 << 14])
+def test_zeros_at_the_ends_of_ranges(monkeypatch: pytest.MonkeyPatch, at_once: int, close: int) -> None:
+    """Read one by one, or in one sweep, in pieces of any size: as numpy counts them."""
+    from terrazzo.inventory import slack
+    from terrazzo.stores.flow import run
+    from terrazzo.stores.store import Open
+
+    monkeypatch.setattr(slack, "AT_ONCE", at_once)
+    monkeypatch.setattr(slack, "CLOSE", close)
+    monkeypatch.setattr(slack, "FIRST", 5)
+    dice = np.random.default_rng(at_once)
+    for n in (1, 3, 65, 200):
+        edges = np.sort(dice.choice(np.arange(1, 4000), 2 * n, replace=False)).reshape(n, 2)
+        body = (dice.random(4000) < 0.05).astype("u1").tobytes()
+        store = MemoryStore()
+        store.set("x", body)
+        (source,) = store.open([Open("x")])
+        assert source is not None
+        ranges = np.stack([edges[:, 0], edges[:, 1] - edges[:, 0]], axis=1)
+        expected = [len(body[a:b]) - len(body[a:b].rstrip(b"\0")) for a, b in edges.tolist()]
+        assert run(slack.zeros_at_end(source, ranges), store).tolist() == expected

@@ -22,10 +22,17 @@ Array = np.ndarray[Any, Any]
 FIRST = 1 << 12
 #: bytes asked for in one request
 AT_ONCE = 1 << 24
+#: ranges that begin closer to one another than this, on the average, are read with what lies between them
+CLOSE = 1 << 14
 
 
 def zeros_at_end(source: Source, ranges: Array) -> Generator[Any, Any, Array]:
-    """How many zero bytes end each (offset, nbytes) of an object, int64; reads backwards to the first other byte."""
+    """How many zero bytes end each (offset, nbytes) of an object, int64; ranges are ascending, and do not overlap.
+
+    Reads each backwards to its first other byte, or many that are close to one another in one sweep.
+    """
+    if len(ranges) > 64 and int(ranges[-1].sum() - ranges[0, 0]) < CLOSE * len(ranges):
+        return (yield from _swept(source, ranges))
     zeros = np.zeros(len(ranges), np.int64)
     waiting, step = list(range(len(ranges))), FIRST
     while waiting:
@@ -46,4 +53,20 @@ def zeros_at_end(source: Source, ranges: Array) -> Generator[Any, Any, Array]:
                 if not len(others) and zeros[k] < ranges[k, 1]:
                     left.append(k)
         waiting, step = left, step * 4
+    return zeros
+
+
+def _swept(source: Source, ranges: Array) -> Generator[Any, Any, Array]:
+    starts, stops = ranges[:, 0], ranges.sum(axis=1)
+    zeros = np.zeros(len(ranges), np.int64)
+    other = int(starts[0]) - 1  # where the last byte lies that is not zero
+    for first in range(int(starts[0]), int(stops[-1]), AT_ONCE):
+        length = min(AT_ONCE, int(stops[-1]) - first)
+        ((part,),) = yield Fetching([(source, [(first, length)])])
+        places = np.arange(first, first + length)
+        others = np.maximum.accumulate(np.where(np.frombuffer(part, np.uint8) != 0, places, other))
+        low, high = np.searchsorted(stops, [first, first + length], side="right")
+        ends = stops[low:high]
+        zeros[low:high] = np.minimum(ranges[low:high, 1], ends - 1 - others[ends - 1 - first])
+        other = int(others[-1])
     return zeros
