@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DRAFT = Path(os.environ.get("DRAFT_PYTHON", ROOT / ".venv-draft" / "bin" / "python"))
 SHAPE, CHUNKS = (9, 7), (2, 3)
 DTYPES = ("|b1", "|i1", "<i2", ">u4", "<i8", "<f2", ">f4", "<f8", "<c8", "|S3", "<U4", "<M8[s]")
+#: types of extensions of the draft, beside dates
+EXTENDED = ("|S3", "<U4", ">U4", "<m8[ms]", ">M8[D]")
 CORE = ("|b1", "|i1", "|u1", "<i2", ">u4", "<i8", "<f2", ">f4", "<f8", "<c8", "<M8[s]")
 
 
@@ -125,9 +127,9 @@ def test_the_drafts_library_reads_what_we_write(tmp_path: Path) -> None:
     v2 = terrazzo.open_group(tmp_path / "v2", zarr_format=2, attributes={"title": "ours"})
     root = terrazzo.open_group(tmp_path / "draft", dialect="P", attributes={"title": "ours"})
     wanted: dict[str, Any] = {}
-    for dtype, order in itertools.product(CORE, "CF"):
+    for dtype, order in itertools.product((*CORE, *EXTENDED), "CF"):
         content = values(dtype)
-        label = f"{content.dtype.kind}{content.itemsize}-{order}"
+        label = f"{content.dtype.kind}{content.itemsize}{'b' if dtype[0] == '>' else ''}-{order}"
         for name in ("none", "zstd", "gzip", "blosc", "zlib"):
             how: dict[str, Any] = {"chunks": CHUNKS, "compressors": SPELLED[name], "order": order}
             v2.create_array(f"{label}-{name}", data=content, **how)
