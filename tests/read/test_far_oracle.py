@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import terrazzo
+from terrazzo.stores.contract import Cost
+from terrazzo.stores.store import Store
 from tests.stores.far import FarStore
+from tests.stores.test_stores import PartialValues, WholeValues
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "shards": {"chunks": (4, 5), "shards": (16, 20)},
@@ -43,11 +46,32 @@ def random_box(rng: np.random.Generator) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+class SlowValues(WholeValues):
+    """A user's store of whole values that says what a request costs."""
+
+    cost = Cost(0.02, 1e8)
+
+
+class SlowRanges(PartialValues):
+    """The same, of ranges."""
+
+    cost = Cost(0.02, 1e8)
+
+
+@pytest.mark.parametrize("make", [SlowValues, SlowRanges])
+@pytest.mark.parametrize("layout", ["shards", "plain"])
+def test_stores_of_a_few_verbs_that_tell_their_cost(layout: str, make: Any) -> None:
+    check_against_numpy(make(), layout, 1 << 26, 8)
+
+
 @pytest.mark.parametrize("memory", [1 << 26, 1 << 11])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_reads_and_writes_are_numpys(layout: str, memory: int) -> None:
+    check_against_numpy(FarStore(), layout, memory, 25)
+
+
+def check_against_numpy(store: Store, layout: str, memory: int, steps: int) -> None:
     rng = np.random.default_rng([len(layout), memory])
-    store = FarStore()
     terrazzo.create_array(store, shape=SHAPE, dtype="int32", fill_value=-7, **LAYOUTS[layout])
     expected = np.full(SHAPE, -7, np.int32)
     config = {"memory": memory}
@@ -57,7 +81,7 @@ def test_reads_and_writes_are_numpys(layout: str, memory: int) -> None:
         terrazzo.open_array(store, mode="r", config={**config, "index_cache_nbytes": 0}),
         terrazzo.open_array(store, mode="r", config={**config, "chunk_cache_nbytes": 4000}),
     ]
-    for step in range(25):
+    for step in range(steps):
         box = random_box(rng)
         if step % 3:
             value = rng.integers(-9, 1 << 20, np.empty(SHAPE)[box].shape) if step % 5 else -7

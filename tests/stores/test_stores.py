@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from stores.suite import StoreSuite
 from terrazzo.stores.folders import _open_by_segment
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.mapping import MappingStore
@@ -17,6 +16,7 @@ from terrazzo.stores.store import Store
 from terrazzo.stores.watching import CountingStore, LoggingStore
 from terrazzo.stores.wrappers import PrefixStore, WrapperStore
 from terrazzo.stores.zip import ZipStore
+from tests.stores.suite import StoreSuite
 
 
 class WholeValues(Store):
