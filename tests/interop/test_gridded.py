@@ -58,7 +58,7 @@ def ours(store: Path) -> dict[str, Any]:
 
 def test_zarr_python(store: Path) -> None:
     group = zarr.open_group(store / "7", mode="r")
-    assert {"cell_ids", *FIELDS} == {name for name, _ in group.arrays()}
+    assert {"cell_ids", "spatial_ref", *FIELDS} == {name for name, _ in group.arrays()}
     for name, values in ours(store).items():
         np.testing.assert_array_equal(group[name][...], values)
 

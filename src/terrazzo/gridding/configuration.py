@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from terrazzo.gridding.checking import boolean, check_known, mapping, one_of, whole
-from terrazzo.gridding.data_source import DataSource, source_of
 from terrazzo.gridding.errors import GridConfigError, SchemaError
 from terrazzo.gridding.fields import Field, fields_from, precomputed_from
 from terrazzo.gridding.grid import Grid, refuse
 from terrazzo.gridding.healpix import HealpixGrid
 from terrazzo.gridding.optional import required
+from terrazzo.gridding.origin import DataSource, source_of
 from terrazzo.gridding.rectilinear import RectilinearGrid, check_keys
 from terrazzo.options import Durability
 

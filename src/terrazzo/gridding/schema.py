@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from terrazzo.gridding import configuration as known
-from terrazzo.gridding import data_source
+from terrazzo.gridding import origin
 from terrazzo.gridding.fields import FIELD_KEYS
 
 __all__ = ["json_schema"]
@@ -36,9 +36,7 @@ def json_schema() -> dict[str, Any]:
     sections = {
         "aggregation": _object(known.AGGREGATION, ("variables",), variables=variables),
         "output": _object(known.OUTPUT, ("grid",), grid={"oneOf": grids}, storage=storage),
-        "data_source": _object(
-            data_source.SOURCE, ("coordinates",), reader={"enum": sorted(data_source.READERS)}
-        ),
+        "data_source": _object(origin.SOURCE, ("coordinates",), reader={"enum": sorted(origin.READERS)}),
         "execution": _object(known.EXECUTION, engine={"enum": list(known.ENGINES)}),
     }
     schema = _object(known.SECTIONS, ("aggregation", "output"), **sections)

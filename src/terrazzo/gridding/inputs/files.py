@@ -14,12 +14,12 @@ from functools import lru_cache
 from typing import Any
 
 from terrazzo.gridding.covering import covering
-from terrazzo.gridding.data_source import DataSource
 from terrazzo.gridding.errors import GridConfigError
 from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.inputs.filters import chosen, expression_columns, wanted
 from terrazzo.gridding.inputs.formats import reader_of
 from terrazzo.gridding.inputs.source import Array, Batch, Source, Survey
+from terrazzo.gridding.origin import DataSource
 
 __all__ = ["FileSource"]
 

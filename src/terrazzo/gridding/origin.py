@@ -1,4 +1,4 @@
-"""data_source: where points are read from, and which of them count; a section of the configuration.
+"""Origin: where points are read from, and which of them count; the section `data_source` of a configuration.
 
 What it does not do: open files. Paths and patterns are looked up, so that a wrong one is known at once.
 """
