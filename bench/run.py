@@ -76,7 +76,12 @@ def arguments() -> argparse.Namespace:
         metavar="FILE",
         help="keep the figures; what a file of the same commit, shape and machine has already is not measured again",
     )
-    add("--minutes", type=float, default=22, help="later turns are left out to end in about this time (default 22)")
+    add(
+        "--minutes",
+        type=float,
+        default=22,
+        help="later turns are left out to end in about this time (default 22)",
+    )
     add(
         "--from",
         dest="source",

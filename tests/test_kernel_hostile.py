@@ -219,7 +219,9 @@ def test_spans_in_one_table_are_a_grid_of_spans() -> None:
     value = np.arange(35, dtype="u2").reshape(5, 7)
     native = program([PLAIN], (5, 7), np.dtype("u2"))
     rows = rows_of([(0, 0, value.nbytes, 0, 0)], 5)
-    flat = np.array([2, 1, 1, 2, 0, 3, 1, 0, 3, 0])  # step, entries, and start, count, start in the output of each
+    flat = np.array(
+        [2, 1, 1, 2, 0, 3, 1, 0, 3, 0]
+    )  # step, entries, and start, count, start in the output of each
     grid = ("grid", [("span", rows_of([(1, 2, 0)], 3), 2), ("span", rows_of([(0, 3, 0)], 3), 3)])
     for placement in (("spans", flat), grid):
         out = np.zeros((2, 3), "u2")
@@ -229,7 +231,17 @@ def test_spans_in_one_table_are_a_grid_of_spans() -> None:
 
 @pytest.mark.parametrize(
     "flat",
-    [[], [1], [1, 1], [1, 1, 0, 5], [1, -1], [1, 2**62], [1, 1, 0, 5, 0], [1, 1, 0, 5, 0, 1], [1, 0, 1, 0, 7]],
+    [
+        [],
+        [1],
+        [1, 1],
+        [1, 1, 0, 5],
+        [1, -1],
+        [1, 2**62],
+        [1, 1, 0, 5, 0],
+        [1, 1, 0, 5, 0, 1],
+        [1, 0, 1, 0, 7],
+    ],
 )
 def test_spans_whose_table_is_not_one_are_refused(flat: list[int]) -> None:
     native, out = program([PLAIN], (5, 7), np.dtype("u2")), np.zeros((5, 7), "u2")
