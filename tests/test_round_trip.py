@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import BY_NAME, REFUSED, Case, canonical, differences, expected
+from cases import BY_NAME, Case, canonical, differences, expected
 
 import terrazzo
-import terrazzo.errors
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_supported_is_refused_when_opened(name: str, tmp_path: Path) -> None:
-    (tmp_path / "zarr.json").write_text(json.dumps(BY_NAME[name].document), encoding="utf-8")
-    with pytest.raises(terrazzo.errors.MetadataError, match=re.escape(REFUSED[name])):
-        terrazzo.open_array(tmp_path, mode="r")
-
-
-@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in REFUSED])
+@pytest.mark.parametrize("name", BY_NAME)
 def test_round_trip(name: str, tmp_path: Path) -> None:
     case = BY_NAME[name]
     (tmp_path / "zarr.json").write_text(json.dumps(case.document), encoding="utf-8")
@@ -32,8 +23,9 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
             "nothing is stored, so all is fill value"
         )
     values = case.values(seed=1)
+    ours = values.view(array.dtype) if case.dtype.kind == "V" else values
     if case.write != "none":
-        array[case.region] = values[case.region]
+        array[case.region] = ours[case.region]
     found = canonical(terrazzo.open_array(tmp_path, mode="r")[...], case)
     wanted = found if case.lossy else expected(case, values)
     assert differences(found, wanted, case) == 0
@@ -41,7 +33,7 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
         return
     # a part is laid over what is stored, and nothing else changes
     part = tuple(slice(extent // 2, extent) for extent in case.shape)
-    array[part] = values[part]
+    array[part] = ours[part]
     inside = Case(name, {**case.document, "shape": list(wanted[part].shape)}, case.dtype)
     again = canonical(terrazzo.open_array(tmp_path, mode="r")[...], case)
     if not case.lossy:

@@ -704,6 +704,3 @@ CASES: tuple[Case, ...] = tuple(
 )
 BY_NAME = {case.name: case for case in CASES}
 assert len(BY_NAME) == len(CASES), "two cases have one name"
-
-#: what terrazzo refuses, and why; everything else has to work
-REFUSED: dict[str, str] = {}

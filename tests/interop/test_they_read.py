@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import BY_NAME, REFUSED, Case, canonical, differences, expected, values
+from cases import BY_NAME, Case, canonical, differences, expected, values
 from exchange import LIVE, Exchange
 
 import terrazzo
 
 
-@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in REFUSED])
+@pytest.mark.parametrize("name", BY_NAME)
 def test_written_from_a_document(name: str, exchange: Exchange, tmp_path: Path) -> None:
     case = BY_NAME[name]
     able = [peer for peer, _ in exchange.able(case)]

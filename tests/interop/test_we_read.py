@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import BY_NAME, REFUSED, Case, canonical, differences, expected
+from cases import BY_NAME, Case, canonical, differences, expected
 from exchange import Exchange
 
 import terrazzo
 
 
-@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in REFUSED])
+@pytest.mark.parametrize("name", BY_NAME)
 def test_read(name: str, exchange: Exchange) -> None:
     case = BY_NAME[name]
     able = exchange.able(case)

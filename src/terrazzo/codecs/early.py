@@ -22,7 +22,12 @@ Json = dict[str, Any]
 PLAIN_INDEX: list[Json] = [{"name": "bytes", "configuration": {"endian": "little"}}]
 CHECKED_INDEX: list[Json] = [*PLAIN_INDEX, {"name": "crc32c"}]
 #: what makes bytes of an array, so that most documents need no second look
-SERIALIZERS = frozenset({"bytes", "endian", "sharding_indexed", "vlen-utf8", "vlen-bytes", "packbits"})
+SERIALIZERS = frozenset(
+    {
+        *("bytes", "endian", "sharding_indexed", "vlen-utf8", "vlen-bytes", "packbits"),
+        *("zfp", "n5_default", "optional"),
+    }
+)
 
 
 def completed(
