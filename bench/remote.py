@@ -3,8 +3,9 @@
     python bench/remote.py                       the table, printed; a few minutes
     python bench/remote.py --write docs/bench    the same, written as remote.md
 
-A server on loopback answers every request after 20 ms, with ranges, and counts; every library reads from it in processes
-of its own, in turns. Figures are medians over the turns of the first call of each row, as nobody asks twice for the same.
+A server on loopback answers every request after 20 ms, with ranges, and counts; every library reads from it in
+processes of its own, in turns. Figures are medians over the turns of the first call of each row, as nobody asks twice
+for the same.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Server(asyncio.Protocol):
             head, _, self.waiting = self.waiting.partition(b"\r\n\r\n")
             first, *lines = head.decode("latin-1").split("\r\n")
             method, path, _ = first.split(" ", 2)
-            headers = {name.lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
+            headers = {
+                name.lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)
+            }
             if path == "/counts":
                 counts = json.dumps([Server.requests, Server.sent]).encode()
                 self.answer("200 OK", counts, {})
@@ -92,9 +95,7 @@ class Server(asyncio.Protocol):
 
     def answer(self, status: str, body: bytes | memoryview, headers: dict[str, str]) -> None:
         lines = [f"HTTP/1.1 {status}"]
-        lines += [
-            f"{name}: {text}" for name, text in ({"Content-Length": str(len(body))} | headers).items()
-        ]
+        lines += [f"{name}: {text}" for name, text in ({"Content-Length": str(len(body))} | headers).items()]
         self.transport.write("\r\n".join([*lines, "", ""]).encode())
         if len(body):
             self.transport.write(body)
@@ -294,7 +295,9 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
         found = call()
         seconds, after = time.perf_counter() - start, counts()
         rows[name] = {"seconds": seconds, "requests": after[0] - before[0], "nbytes": after[1] - before[1]}
-        for box, part in zip(boxes or (), found if isinstance(found, list) else [found], strict=boxes is not None):
+        for box, part in zip(
+            boxes or (), found if isinstance(found, list) else [found], strict=boxes is not None
+        ):
             if not np.array_equal(np.asarray(part), values[box]):
                 raise AssertionError(f"{order['library']}, {name}: what was read is not what was written")
         return found
@@ -332,7 +335,9 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", metavar="FOLDER", help="write remote.md there")
     parser.add_argument("--turns", type=int, default=5, help="processes of each library (default 5)")
     parser.add_argument("--libraries", default=",".join(LIBRARIES), help="some, with commas between")
@@ -426,13 +431,13 @@ def page(runs: dict[str, list[dict[str, Any]]], turns: int) -> str:
         f"{EDGE} × {EDGE} × {EDGE} uint16, written by zarr-python: 8 shards of {SHARD}³, inner chunks of {INNER}³, "
         f"zstd. Every process reads another array first. A cell holds requests / KiB / seconds; medians over {turns} "
         "processes of each library in turns (2 for those that take long). The fastest of each row is bold; "
-        "caches of decoded chunks stand apart.",
+        "caches of decoded chunks stand apart. Where terrazzo is not the fastest, [missed figures](../missed.md) says "
+        "why.",
         "",
         "| | " + " | ".join(LIBRARIES[name].label for name in names) + " |",
         "| --- " + "| ---: " * len(names) + "|",
     ]
-    titles = [title for title in runs[names[0]][0]]
-    for title in titles:
+    for title in runs[names[0]][0]:
         found = {
             name: {
                 what: statistics.median(run[title][what] for run in runs[name])
