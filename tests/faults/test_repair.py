@@ -4,6 +4,7 @@ and tells of all of it."""
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import threading
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import terrazzo
+from terrazzo.care.beside import digest
 from terrazzo.care.check import check
 from terrazzo.care.repair import RepairReport, repair
 from terrazzo.stores.local import LocalStore
@@ -137,18 +139,28 @@ def test_a_journal_of_something_else_counts_for_nothing(root: Path) -> None:
     damaged(root, "shards")
     journal = root / "a.unplaced/journal"
     journal.mkdir(parents=True)
-    for number, words in enumerate(
-        [
-            b"",
-            b"[]",
-            b'{"format": 3}',
-            b'{"format": "terrazzo repair 1"}',
-            b'{"format": "terrazzo repair 1", "key": 1}',
+    before = digest((root / "a/c/0/0").read_bytes())
+    record = {"key": "c/0/0", "before": before, "after": "0", "source": "index", "entries": [], "kept": 1}
+    record |= {"format": "terrazzo repair 1", "lost": [], "unplaced": []}
+    nonsense: list[Any] = [None, [], {"format": 3}, {"format": record["format"]}, {**record, "key": 1}]
+    nonsense += [
+        {**record, "entries": [[number, offset, nbytes]]}
+        for number, offset, nbytes in [
+            (99, 0, 1),
+            (-1, 0, 1),
+            (0, 0, 10**9),
+            (0, -4, 4),
+            (0, 2**70, 1),
+            (0, 3, 0),
         ]
-    ):
-        (journal / f"{number}.json").write_bytes(words)
+    ]
+    nonsense += [{**record, "lost": [[3]]}, {**record, "entries": "abc"}, {**record, "unplaced": [1]}]
+    for number, words in enumerate(nonsense):
+        (journal / f"{number}.json").write_text(json.dumps(words))
+    (journal / "empty.json").write_bytes(b"")
     os.symlink("/etc/passwd", journal / "link.json")
     report = repair(opened(root), in_place=True)
     assert report.damaged.keys() == {"c/0/0", "c/0/1", "c/1/0"}
-    with_manifest = repair(opened(root), in_place=True, manifest=root / "manifest")
-    assert with_manifest.ok
+    assert len(report.lost) > 2
+    assert check(root / "a", verify_data=True).ok
+    assert repair(opened(root), in_place=True, manifest=root / "manifest").ok

@@ -89,9 +89,8 @@ class Beside:
         found = {}
         for name in list(self._store.list_prefix(JOURNAL)):
             try:
-                words = json.loads(self._store.get(name) or b"")
-                if words.pop("format") == FORMAT:
-                    found[str(words["key"])] = Record(**words)
+                record = _record_of(json.loads(self._store.get(name) or b""))
+                found[record.key] = record
             except (ValueError, TypeError, KeyError, AttributeError, TerrazzoError):
                 continue  # not ours, or of another version: what it told of is found anew
         return found
@@ -117,6 +116,31 @@ class Beside:
                 "in place, are to be saved: unplaced="
             )
         return self._store
+
+
+def _record_of(words: Any) -> Record:
+    """What a file of the journal says; ValueError and its like where that cannot be: it may be anybody's."""
+    if words.pop("format") != FORMAT:
+        raise ValueError("another format")
+    return Record(
+        key=_text(words["key"]),
+        before=_text(words["before"]),
+        after=None if words["after"] is None else _text(words["after"]),
+        source=_text(words["source"]),
+        entries=[(int(n), int(offset), int(nbytes)) for n, offset, nbytes in words["entries"]],
+        lost=[
+            (None if chunk is None else [int(i) for i in chunk], _text(reason))
+            for chunk, reason in words["lost"]
+        ],
+        kept=int(words["kept"]),
+        unplaced=[_text(path) for path in words["unplaced"]],
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.60} is no text")
+    return value
 
 
 def _flat(key: str) -> str:

@@ -265,7 +265,7 @@ def _repair_in_place(
         if record is not None and version == record.after:
             _report(record, report)
             return
-        if record is not None and version == record.before:
+        if record is not None and version == record.before and _fits(array, place, body, record):
             new = _as_decided(array, place, body, record)
         else:
             found = _looked_at(array, place, body, known)
@@ -333,6 +333,18 @@ def _looked_at(array: Array, place: tuple[int, ...], body: bytes, known: Rows | 
         lost = [(None, "its index is gone, and no older one and no manifest tells its chunks' places")]
     new = _rebuilt(array, count, body, found.entries)
     return _Found(new, kept, found.source, found.entries, lost, found.unplaced)
+
+
+def _fits(array: Array, place: tuple[int, ...], body: bytes, record: Record) -> bool:
+    """Whether what a record tells of an object can be: it comes from a file like anything else."""
+    if array.layout.sharding is None or record.after is None:
+        return True
+    (count,) = array.layout.counts(np.array([place], np.int64).reshape(1, array.ndim))
+    n, size = prod(count), len(body)
+    return all(
+        0 <= number < n and offset >= 0 and 0 < nbytes <= size - offset
+        for number, offset, nbytes in record.entries
+    )
 
 
 def _as_decided(array: Array, place: tuple[int, ...], body: bytes, record: Record) -> bytes | None:
