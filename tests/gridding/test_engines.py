@@ -326,3 +326,40 @@ def test_engines_have_names() -> None:
             with pytest.raises(ImportError, match=rf"terrazzo\[{name}\]"):
                 engine_from(name)
     assert replace(Config.from_dict(SMALL).execution, engine="dask").engine == "dask"
+
+
+def many(shard: int) -> Any:
+    """Two million points of one shard, forty thousand at a time."""
+    grid = Config.from_dict(SMALL).grid
+    for k in range(50):
+        random = np.random.default_rng(k)
+        longitude, latitude = grid.centres(
+            grid.cells_of(shard, random.integers(0, grid.cells_per_shard, 40_000))
+        )
+        yield {"longitude": longitude, "latitude": latitude, "v": random.normal(size=40_000)}
+
+
+def test_a_shard_of_any_number_of_points_fits_into_memory(tmp_path: Path) -> None:
+    variables = {
+        "n": {"function": "count"},
+        "mean": {"function": "mean", "source": "v", "dtype": "float64"},
+        "spread": {"function": "std", "source": "v", "dtype": "float64"},
+    }
+    config = configuration(healpix(2, 4, 6), variables, memory=1 << 20)
+    tracemalloc.start()
+    try:
+        report = run(config, FunctionSource(many, [7]), store=tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert report.points == 2_000_000 and report.cells == 256
+    # the points are 48 MB
+    assert peak < 16 << 20
+    values = np.concatenate([part["v"] for part in many(7)])
+    grid = Config.from_dict(SMALL).grid
+    cells = np.concatenate([grid.locate(part["longitude"], part["latitude"]) for part in many(7)])
+    group = terrazzo.open_group(tmp_path / "6", mode="r")
+    mine = values[cells == cells[0]]
+    assert group["n"][cells[0]] == len(mine)
+    assert group["mean"][cells[0]] == pytest.approx(mine.mean(), rel=1e-12)
+    assert group["spread"][cells[0]] == pytest.approx(mine.std(), rel=1e-12)
