@@ -200,6 +200,8 @@ def test_unknown_members_are_refused_by_the_letter_and_ignored_by_zarr_python() 
         ({"chunk_memory_layout": "Z"}, "chunk_memory_layout"),
         ({"storage_transformers": [{"extension": "other", "type": "x"}]}, r"storage_transformers\[0\]"),
         ({"storage_transformers": shards([0, 2])}, "chunks_per_shard"),
+        ({"compressor": {"codec": "", "configuration": {}}}, "compressor"),
+        ({"compressor": {"codec": "//", "configuration": {}}}, "compressor"),
         (
             {
                 "storage_transformers": shards([2, 2]),

@@ -307,6 +307,8 @@ def _numcodecs(found: Any, path: str) -> Json:
     parts = [part for part in name.rstrip("/").split("/") if part]
     if len(parts) > 1 and parts[-1].replace(".", "").lstrip("v").isdigit():
         parts.pop()
+    if not parts:
+        refuse(path, f"found {describe(name)}, must be the address of a codec")
     return {"id": parts[-1], **_configuration(found, path)}
 
 
