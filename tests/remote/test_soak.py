@@ -52,9 +52,9 @@ def test_a_write_happens_once_whatever_becomes_of_its_answer(honest: servers.Ser
         store, below = open_store(address, **options)
         key = f"{below}/counter".lstrip("/")
         store.set_if(key, b"0", None)
-        for n in range(8):
+        for n in range(5):
             store.set_if(key, b"%d" % (n + 1), store.tag(key))
-        assert store.get(key) == b"8"
+        assert store.get(key) == b"5"
         array = terrazzo.create_array(
             address + "/array",
             shape=(4, 8),
@@ -66,7 +66,7 @@ def test_a_write_happens_once_whatever_becomes_of_its_answer(honest: servers.Ser
         for n in range(4):
             array[n] = n + 1
             array[n] = array[n] + 1
-        assert proxy.done[fault] > 5
+        assert proxy.done[fault] > 4
     found = terrazzo.open_array(address + "/array", mode="r", storage_options=honest.options())[...]
     np.testing.assert_array_equal(found, np.repeat([[2], [3], [4], [5]], 8, axis=1))
 
