@@ -197,18 +197,18 @@ def test_nothing_shown_holds_a_secret_nor_does_a_pickle(make: Any) -> None:
 
 
 def test_another_process_is_told_that_secrets_do_not_travel() -> None:
-    code = "import pickle, sys; pickle.load(sys.stdin.buffer); print('came')"
+    code = "import pickle, sys; s = pickle.load(sys.stdin.buffer); print('came'); s.exists('a') if sys.argv[1:] else 0"
 
-    def sent(store: RemoteStore) -> subprocess.CompletedProcess[bytes]:
+    def sent(store: RemoteStore, *use: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", code, *use],
             input=pickle.dumps(store),
             capture_output=True,
             timeout=60,
             check=False,
         )
 
-    refused = sent(far())
+    refused = sent(far(), "use")
     assert refused.returncode != 0
     assert b"carry_secrets=True" in refused.stderr and SECRET.encode() not in refused.stderr
     assert sent(far(carry_secrets=True)).stdout == b"came\n"

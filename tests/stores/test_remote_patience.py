@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -451,3 +452,16 @@ def test_requests_are_asked_with_what_they_need(place: Place) -> None:
     (sent,) = place.requests
     assert isinstance(sent, Request)
     assert "authorization" in sent.headers and sent.body == b""
+
+
+def test_a_pool_of_forked_processes(place: Place) -> None:
+    """Arrays travel to them by pickles, whose secrets they have from their parent."""
+    how = {"endpoint_url": place.origin, "key": "k", "secret": "s3cret"}
+    array = terrazzo.create_array("s3://b/p", data=VALUES, chunks=(2, 2), shards=(4, 4), storage_options=how)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(total, [array] * 4) == [int(VALUES.sum())] * 4
+        assert total(array) == int(VALUES.sum())
+
+
+def total(array: Any) -> int:
+    return int(array[...].sum())

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from terrazzo.stores.contract import ALL, Buffer, Range
 from terrazzo.stores.remote.meter import Meter
@@ -82,6 +83,9 @@ class Client(ABC):
         raise Failure("unsupported", "this store cannot be listed")
 
 
+_clients: WeakSet[ObstoreClient] = WeakSet()
+
+
 class ObstoreClient(Client):
     """A store object of obstore. recipe: how to make it, again in every process; given: one that stays in this one."""
 
@@ -104,6 +108,7 @@ class ObstoreClient(Client):
         self._process = os.getpid()
         self._bulk_delete = bulk_delete
         self._attributes = attributes
+        _clients.add(self)
         #: seconds for the names of one folder, which obstore gathers whole: without an end they would fill the memory
         self.longest_listing = 10.0
 
@@ -244,16 +249,20 @@ class ObstoreClient(Client):
 
     # -- below --------------------------------------------------------------------------------------------------------
 
+    def keep_what_was_inherited(self) -> None:
+        """In a forked child: nothing of the parent's is freed, or used."""
+        for made in self._made.values():
+            keep_for_ever(made)
+        self._made = {}
+        self._process = os.getpid()
+
     def adopt(self, made: Any) -> None:
         """Use what was made by the recipe already."""
         self._made["plain"] = made
 
     def _store(self, steady: bool = False) -> Any:
         if self._process != os.getpid():
-            for made in self._made.values():
-                keep_for_ever(made)
-            self._made = {}
-            self._process = os.getpid()
+            self.keep_what_was_inherited()
         if self._given is not None:
             return self._given
         recipe = self._steady if steady and self._steady is not None else self._recipe
@@ -317,3 +326,12 @@ def _caught(error: BaseException, *, write: bool = False) -> BaseException:
     from terrazzo.errors import TerrazzoError
 
     return error if isinstance(error, TerrazzoError) else failure_of(error, write=write)
+
+
+def _after_fork() -> None:
+    for client in list(_clients):
+        client.keep_what_was_inherited()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has none
+    os.register_at_fork(after_in_child=_after_fork)

@@ -88,8 +88,6 @@ def _loop() -> asyncio.AbstractEventLoop:
         known = _running
         if known is not None and known[0] == os.getpid() and not known[1].is_closed():
             return known[1]
-        if known is not None and known[0] != os.getpid():
-            keep_for_ever(known[1])  # its selector is shared with the parent
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=_run, args=(loop,), name="terrazzo-remote", daemon=True)
         thread.start()
@@ -134,6 +132,8 @@ async def _cancel_all() -> None:
 def _after_fork() -> None:
     global _guard
     _guard = threading.Lock()  # a thread that is not in this process may have had it
+    if _running is not None:
+        keep_for_ever(_running[1])  # its selector, and what is on its way, are shared with the parent
 
 
 if hasattr(os, "register_at_fork"):  # Windows has none

@@ -6,8 +6,9 @@ What it does not do: read or write (store.py). Its text, and by default its pick
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from terrazzo.errors import StoreError
@@ -22,12 +23,13 @@ __all__ = ["Place", "place_at", "place_of_object"]
 
 #: the secrets of pickled places, for this process and its forked children: a pickle bears only the ticket
 _kept: dict[str, dict[str, Any]] = {}
+_key = secrets.token_bytes(32)
 
 
 class Place:
     """name: as it is shown. prefix: of every object's name, empty or with a slash at its end. service: whose answers
     about conditions hold for all of its places. identity: equal for equal places. trusted: the service is known to
-    refuse stale writes. again: gives (function, arguments) that make the place anew from a pickle."""
+    refuse stale writes. again: (function, arguments) that make the place anew from a pickle."""
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class Place:
         buffer: int = 64 << 20,
         single_writer: bool = False,
         trusted: bool = False,
-        again: Callable[[], tuple[Any, ...]] | None = None,
+        again: tuple[Any, ...] | None = None,
     ) -> None:
         self.name = name
         self.prefix = prefix
@@ -59,9 +61,7 @@ class Place:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
             raise TypeError(f"{self.name} is kept in this process alone; it cannot be pickled")
-        again = self._again()
-        self._again = lambda: again  # one ticket for all pickles of a place
-        return again
+        return self._again
 
 
 def place_at(address: str, options: Mapping[str, Any]) -> Place:
@@ -95,7 +95,7 @@ def place_at(address: str, options: Mapping[str, Any]) -> Place:
         buffer=settings.buffer,
         single_writer=settings.single_writer,
         trusted=settings.trust_conditions or not settings.endpoint,
-        again=lambda: _reduced(address, parsed, options, settings.carry_secrets),
+        again=_reduced(address, parsed, options, settings.carry_secrets),
     )
 
 
@@ -145,9 +145,7 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
         buffer=ours.buffer,
         single_writer=ours.single_writer,
         trusted=trusted,
-        again=None
-        if kind == "MemoryStore"
-        else lambda: _reduced_object(name, given, options, ours.carry_secrets),
+        again=None if kind == "MemoryStore" else _reduced_object(name, given, options, ours.carry_secrets),
     )
 
 
@@ -196,25 +194,42 @@ def _reduced_object(
 
 
 def _ticket(hidden: dict[str, Any]) -> str:
-    ticket = secrets.token_hex(16)
+    """By what the secrets are, so that one set of them is kept once; known to this process and its forks alone."""
+    ticket = hmac.new(_key, repr(sorted(hidden.items())).encode(), hashlib.sha256).hexdigest()
     _kept[ticket] = hidden
     return ticket
 
 
 def _restored(address: str, options: dict[str, Any], ticket: str, names: list[str]) -> Place:
-    hidden = _kept_for(ticket, address, names)
+    hidden = dict(_kept.get(ticket, ()))
+    if not hidden:
+        return _lost(address, names)
     return place_at(hidden.pop("address", address), {**options, **hidden})
 
 
 def _restored_object(name: str, options: dict[str, Any], ticket: str) -> Place:
-    return place_of_object(_kept_for(ticket, name, ["those of obstore's object"])["object"], options)
-
-
-def _kept_for(ticket: str, name: str, names: list[str]) -> dict[str, Any]:
     hidden = _kept.get(ticket)
-    if hidden is None:
-        raise StoreError(
-            f"{name} came here without the secrets that it was opened with ({', '.join(names)}): pickles carry "
-            "none. Leave credentials to the environment of every process, or open the store with carry_secrets=True"
-        )
-    return dict(hidden)
+    return (
+        place_of_object(hidden["object"], options) if hidden else _lost(name, ["those of obstore's object"])
+    )
+
+
+def _lost(name: str, names: list[str]) -> Place:
+    """A place whose every use says what is missing: an error while a pickle is read would leave pools of processes
+    waiting for ever."""
+    client = _WithoutSecrets(
+        f"{name} came here without the secrets that it was opened with ({', '.join(names)}): pickles carry none. "
+        "Leave credentials to the environment of every process, or open the store with carry_secrets=True"
+    )
+    return Place(name, "", ("lost", name), client, Policy())
+
+
+class _WithoutSecrets(Client):
+    def __init__(self, sentence: str) -> None:
+        super().__init__(Meter(None, 1), 1)
+        self._sentence = sentence
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise StoreError(self._sentence)
+
+    get = head = put = put_parts = delete = batches = list_dir = _refuse
