@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -17,10 +18,19 @@ import pytest
 
 import terrazzo
 from terrazzo.errors import NodeNotFoundError
-from terrazzo.gridding import Config, GridConfigError, Plan, Report, ShardFailedError, make_plan, run
+from terrazzo.gridding import (
+    Config,
+    GridConfigError,
+    Plan,
+    Report,
+    ShardFailedError,
+    make_plan,
+    open_grid,
+    run,
+)
 from terrazzo.gridding.engines import Engine, engine_from
 from terrazzo.gridding.inputs import FunctionSource, source_from
-from terrazzo.gridding.planned import add_planned
+from terrazzo.gridding.planned import add_planned, read_planned
 from terrazzo.gridding.run import dispatch
 from terrazzo.gridding.template import make_template
 from terrazzo.gridding.worker import Job
@@ -314,6 +324,22 @@ def test_two_runs_at_once_make_one_store(expected: dict[str, bytes], tmp_path: P
         runs = [pool.submit(run, config_of(engine="threads"), store=tmp_path) for _ in range(3)]
         assert all(one.result().shards == 6 for one in runs)
     assert objects(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    "runs", ["x", [[5, 5]], [[-1, 3]], [[0, 10**9]], [[0]], [[0, 190]] * 400_000, {"a": 1}, [["a", "b"]]]
+)
+def test_a_list_of_shards_that_is_wrong_is_not_believed(runs: Any, tmp_path: Path) -> None:
+    run(SMALL, FunctionSource(points_of, [5, 7, 9]), store=tmp_path)
+    grid = Config.from_dict(SMALL).grid
+    store = LocalStore(tmp_path)
+    assert read_planned(store, "6", grid).tolist() == [5, 7, 9]  # type: ignore[union-attr]
+    file = tmp_path / "6/__receipts/shards.json"
+    file.write_text(json.dumps({"grid_signature": grid.signature, "runs": runs}))
+    assert read_planned(store, "6", grid) is None
+    assert open_grid(tmp_path).shards().tolist() == [5, 7, 9], "they are listed instead"
+    run(SMALL, FunctionSource(points_of, [5, 7, 9]), store=tmp_path)
+    assert read_planned(store, "6", grid).tolist() == [5, 7, 9]  # type: ignore[union-attr]
 
 
 def test_engines_have_names() -> None:

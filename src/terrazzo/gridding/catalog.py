@@ -92,7 +92,9 @@ def _granule(given: Any, where: str, folder: Path) -> Granule:
     label = str(name) if name is not None else os.path.basename(path)
     try:
         region = _region(given)
-    except (TypeError, ValueError) as error:
+    except KeyError as error:
+        raise GridConfigError(f"{where} ({label}): its footprint has no {error}") from None
+    except (TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         raise GridConfigError(f"{where} ({label}): {error}") from None
     if region is None:
         raise GridConfigError(

@@ -23,6 +23,8 @@ NAME = "shards.json"
 Array = np.ndarray[Any, Any]
 #: other runs may add their shards at the same time
 _TRIES = 20
+#: shards at most; of more, nobody asks for the indexes of all
+MOST = 1 << 26
 
 
 def _key(group: str) -> str:
@@ -40,7 +42,7 @@ def read_planned(store: Store, group: str, grid: Grid) -> Array | None:
             return None
         runs = np.array(given["runs"], np.int64).reshape(-1, 2)
         counts = runs[:, 1] - runs[:, 0]
-        if (counts <= 0).any() or (runs < 0).any() or (runs > grid.n_shards).any():
+        if (counts <= 0).any() or (runs < 0).any() or (runs > grid.n_shards).any() or counts.sum() > MOST:
             return None
         first = np.repeat(runs[:, 0] - np.append(0, np.cumsum(counts)[:-1]), counts)
         return np.unique(first + np.arange(len(first)))
