@@ -35,8 +35,8 @@ class Engine(ABC):
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a call."""
 
-    def check(self, what: Any) -> None:
-        """Raise GridConfigError where `what` cannot be sent to a worker, and whatever goes wrong when it arrives."""
+    def check(self, arrive: Callable[[Any], Any], what: Any) -> None:
+        """Raise GridConfigError where `what` cannot be sent to a worker, and whatever `arrive(what)` raises there."""
         if self.pickler is None:
             return
         pickler = importlib.import_module(self.pickler)
@@ -47,7 +47,7 @@ class Engine(ABC):
                 f"the engine {self.name} sends work to other processes, and this cannot be sent: {error}; use "
                 "functions that can be imported, or the engine threads"
             ) from None
-        self.submit(_received, what).result()
+        self.submit(arrive, what).result()
 
     def restart(self) -> None:
         """Get new workers after some were lost; calls in flight are lost with them."""
@@ -185,10 +185,6 @@ class Lithops(Threaded):
         super().close()
         if self._owned:
             self.executor.clean()
-
-
-def _received(what: Any) -> None:
-    """Nothing: `what` has arrived."""
 
 
 def _carried(text: bytes) -> Any:

@@ -22,7 +22,7 @@ from terrazzo.gridding.plan import Plan, Task, plan_of
 from terrazzo.gridding.planned import add_planned
 from terrazzo.gridding.receipts import Receipt
 from terrazzo.gridding.template import Template, make_template
-from terrazzo.gridding.worker import Job, make_shard
+from terrazzo.gridding.worker import Job, arrive, make_shard
 from terrazzo.progress import Progress, follow
 
 __all__ = ["Report", "run"]
@@ -178,7 +178,7 @@ def dispatch(
         flights[future] = _Flight(task, time.monotonic(), reissued, alone)
 
     try:
-        what.check(sent)
+        what.check(arrive, sent)
         with follow(progress, len(plan), "shards") as step:
             while True:
                 if suspects:

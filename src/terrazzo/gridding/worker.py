@@ -23,7 +23,7 @@ from terrazzo.gridding.template import Template
 from terrazzo.gridding.writing import CellChunks, ShardWriter
 from terrazzo.options import Durability
 
-__all__ = ["Job", "make_shard", "write_part"]
+__all__ = ["Job", "arrive", "make_shard", "write_part"]
 
 Values = np.ndarray[Any, Any]
 
@@ -35,6 +35,11 @@ class Job:
     config: Config
     template: Template
     before_write: Callable[[int], Any] | None = None
+
+
+def arrive(job: Job) -> None:
+    """Look at the store from where shards will be made, before one is: a store may have come without its secrets."""
+    job.template.store.exists("/".join(filter(None, (job.template.group, "zarr.json"))))
 
 
 def make_shard(job: Job, task: Task, source: Source) -> Receipt:
