@@ -17,9 +17,9 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
 
 venv: $(VENV)/.installed  ## the locked development environment, in .venv
-$(VENV)/.installed: requirements/dev.txt
+$(VENV)/.installed: requirements/dev.lock
 	python=$$(tools/find-python 3.11) && "$$python" -m venv --clear $(VENV)
-	$(PY) -m pip install --quiet --requirement requirements/dev.txt
+	$(PY) -m pip install --quiet --require-hashes --requirement requirements/dev.lock
 	touch $@
 
 build: $(VENV)/.installed  ## compile the kernel and install terrazzo into .venv, editable
@@ -52,7 +52,7 @@ interop: wheel  ## read what the other libraries write, and the other way round
 
 engines: wheel  ## grid points with Ray and with Lithops, open them with xdggs, in .venv-engines
 	python=$$(tools/find-python 3.11) && "$$python" -m venv --clear .venv-engines
-	.venv-engines/bin/python -m pip install --quiet --requirement requirements/engines.txt
+	.venv-engines/bin/python -m pip install --quiet --require-hashes --requirement requirements/engines.lock
 	.venv-engines/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
 	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py tests/gridding/test_xdggs.py
 

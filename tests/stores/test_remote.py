@@ -71,9 +71,3 @@ class TestFsspecFolder(StoreSuite):
     def store(self, tmp_path: Path) -> Store:
         fs = pytest.importorskip("fsspec").filesystem("file")
         return open_store(fs.get_mapper(str(tmp_path / "root")))[0]
-
-
-class TestZarrPython(StoreSuite):
-    @pytest.fixture
-    def store(self) -> Store:
-        return open_store(pytest.importorskip("zarr").storage.MemoryStore())[0]

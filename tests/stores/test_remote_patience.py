@@ -26,7 +26,7 @@ import obstore.store
 
 import terrazzo
 from terrazzo.errors import StoreError, TerrazzoError, UnsupportedError
-from terrazzo.stores.borrowed import FsspecStore, ZarrPythonStore
+from terrazzo.stores.borrowed import FsspecStore
 from terrazzo.stores.contract import ALL
 from terrazzo.stores.interrupt import Interrupt, interruptible
 from terrazzo.stores.local import LocalStore
@@ -409,17 +409,6 @@ def test_paths_of_upath_as_they_are(tmp_path: Path) -> None:
     local = upath.UPath(tmp_path / "a")
     kept(local)
     assert isinstance(open_store(local)[0], LocalStore)
-
-
-def test_stores_of_zarr_python_as_they_are(tmp_path: Path) -> None:
-    zarr = pytest.importorskip("zarr")
-    for theirs in (zarr.storage.MemoryStore(), zarr.storage.LocalStore(tmp_path / "a")):
-        kept(theirs)
-        np.testing.assert_array_equal(zarr.open_array(theirs, mode="r")[3:], VALUES[3:])
-    reading, _ = open_store(zarr.storage.LocalStore(tmp_path / "a", read_only=True))
-    assert isinstance(reading, ZarrPythonStore) and not reading.writable
-    remote = zarr.storage.ObjectStore(obstore.store.MemoryStore())
-    kept(remote)
 
 
 def test_errors_of_other_packages_become_ours() -> None:
