@@ -159,3 +159,13 @@ def test_a_local_archive_by_its_long_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         terrazzo.open_array(f"zarr3://file://{tmp_path}/x", path="deep/a", mode="r")[:8], VALUES[:8]
     )
+
+
+def test_the_name_of_an_archive_on_a_web_server_may_be_escaped(tmp_path: Path) -> None:
+    with ZipStore(str(tmp_path / "x.zip"), "w") as archive:
+        terrazzo.create_array(archive, data=VALUES, chunks=(8, 8), shards=(32, 32))
+    with Place() as place:
+        place.objects["/b/x y#1.zip"] = (tmp_path / "x.zip").read_bytes()
+        for name in ("x%20y%231.zip", "x y%231.zip", "x%20y%231.zip?sig=a"):
+            found = terrazzo.open_array(f"{place.origin}/b/{name}|zip:", mode="r")
+            np.testing.assert_array_equal(found[...], VALUES)

@@ -196,6 +196,12 @@ def test_nothing_shown_holds_a_secret_nor_does_a_pickle(make: Any) -> None:
     assert pickle.loads(pickle.dumps(again)) == store
 
 
+@pytest.mark.parametrize("name", ["single_writer", "trust_conditions", "carry_secrets"])
+def test_words_are_no_switches(name: str) -> None:
+    with pytest.raises(StoreError, match=rf"{name} is 'false'; True or False"):
+        RemoteStore("s3://bucket/a", **{name: "false"})
+
+
 def test_another_process_is_told_that_secrets_do_not_travel() -> None:
     code = "import pickle, sys; s = pickle.load(sys.stdin.buffer); print('came'); s.exists('a') if sys.argv[1:] else 0"
 

@@ -138,6 +138,8 @@ def _open_pipe(pipe: Pipe, mode: AccessMode, options: Mapping[str, Any]) -> tupl
     mine = {name: value for name, value in options.items() if name in _TAKEN["ZipStore"]}
     address, question, query = pipe.root.partition("?")
     folder, _, name = address.rpartition("/")
+    if found[1].lower() in ("http", "https"):
+        name = unquote(name)  # keys are escaped when they are asked for
     store, below = _open(
         f"{folder}{question}{query}", "r", {name: options[name] for name in options if name not in mine}
     )

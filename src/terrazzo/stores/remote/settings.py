@@ -242,10 +242,10 @@ def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
         ),
         _whole("concurrency", ours.get("concurrency", 64), 1),
         _cost(ours.get("cost")),
-        bool(ours.get("single_writer", False)),
-        bool(ours.get("trust_conditions", False)),
+        _yes("single_writer", ours.get("single_writer", False)),
+        _yes("trust_conditions", ours.get("trust_conditions", False)),
         _whole("buffer", ours.get("buffer", 64 << 20), 0),
-        bool(ours.get("carry_secrets", False)),
+        _yes("carry_secrets", ours.get("carry_secrets", False)),
     )
 
 
@@ -327,6 +327,12 @@ def _seconds(name: str, value: Any) -> float:
 def _whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise StoreError(f"{name} is {value!r}; a whole number from {least} on is allowed")
+    return value
+
+
+def _yes(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):  # "false" of a file of settings is no False
+        raise StoreError(f"{name} is {value!r}; True or False is allowed")
     return value
 
 
