@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import io
 import os
 import re
 import time
@@ -53,6 +54,8 @@ class HttpClient(Client):
         self._base = f"{address.place}/{path}/" if path else f"{address.place}/"
         self._query = f"?{address.query}" if address.query else ""
         self._origin = address.place
+        #: of every request: no redirect leaves the origin
+        self.proxy = _proxy(address.place)
         self._verify = config.get("verify", True)
         self._headers = _headers(config)
         _aiohttp()
@@ -149,7 +152,7 @@ class _Request:
                     yarl.URL(self._address, encoded=True),
                     headers=self._headers,
                     allow_redirects=False,
-                    proxy=_proxy(self._address),
+                    proxy=self._client.proxy,
                 )
             except Exception as error:
                 raise _no_answer(aiohttp, error) from None
@@ -250,7 +253,8 @@ def _announced(response: Any, window: Range) -> tuple[int | None, int | None]:
 async def _body(response: Any, nbytes: int | None, most: int) -> bytes:
     """The whole body: `nbytes`, or where nobody told, at most `most`."""
     limit = most if nbytes is None else nbytes
-    pieces: list[bytes] = []
+    # grows with what comes, not with what was announced, and hands its bytes over without copying them
+    found = io.BytesIO()
     had = 0
     while True:
         piece = await response.content.readany()
@@ -261,10 +265,10 @@ async def _body(response: Any, nbytes: int | None, most: int) -> bytes:
         had += len(piece)
         if had > limit:
             raise Failure("final", f"the server sent more than the {limit:,} bytes that were asked for")
-        pieces.append(piece)
+        found.write(piece)
     if nbytes is not None and had != nbytes:
         raise Failure("again", f"{had:,} of the {nbytes:,} bytes announced came")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return found.getvalue()
 
 
 def _version(response: Any, size: int) -> Any:

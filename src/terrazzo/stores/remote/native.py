@@ -11,10 +11,15 @@ of its own.
 from __future__ import annotations
 
 import ctypes
+import hmac
 import os
+import secrets
 import sys
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from terrazzo.errors import StoreError, UnsupportedError
@@ -30,7 +35,17 @@ class Recipe(NamedTuple):
     named: Mapping[str, Any]
 
 
+#: store objects that are kept: making one takes 10 ms of CPU (the system's certificates), and a new connection
+MOST_KEPT = 16
+#: seconds after which one is made anew: certificates change, and other files that it read
+LONGEST_KEPT = 300.0
+#: what a recipe is compared by; of anything else nobody knows whether it is the same again
+_PLAIN = (str, bytes, int, float, bool, type(None), timedelta)
+
 _guard = threading.Lock()
+#: by a digest of recipe and environment that means nothing outside this process; see `build`
+_kept: OrderedDict[bytes, tuple[float, Any]] = OrderedDict()
+_key = secrets.token_bytes(32)
 #: the process that loaded the library, and the library
 _loaded: tuple[int, Any] | None = None
 
@@ -58,8 +73,41 @@ def forked() -> bool:
 
 
 def build(recipe: Recipe) -> Any:
-    """A store object, made in this process."""
-    return getattr(library()._store, recipe.kind)(*recipe.positional, **recipe.named)
+    """A store object, made in this process: the same one for the same recipe in the same environment, for a while.
+
+    Google's is made anew each time, as it holds what it read from a file of credentials."""
+    native = library()
+    name = _digest(recipe)
+    if name is not None:
+        with _guard:
+            since, made = _kept.get(name, (0.0, None))
+            if made is not None and time.monotonic() - since < LONGEST_KEPT:
+                _kept.move_to_end(name)
+                return made
+    made = getattr(native._store, recipe.kind)(*recipe.positional, **recipe.named)
+    if name is not None:
+        with _guard:
+            before = _kept.pop(name, None)
+            _kept[name] = (time.monotonic(), made)
+            oldest = _kept.popitem(last=False) if len(_kept) > MOST_KEPT else None
+        del before, oldest  # outside of the lock: to free them may close connections
+    return made
+
+
+def _digest(recipe: Recipe) -> bytes | None:
+    """Equal where the same store object would be made; None where that is not known. obstore reads the environment."""
+    if recipe.kind == "GCSStore" or not _is_plain(recipe):
+        return None
+    parts = repr((recipe.kind, recipe.positional, recipe.named, sorted(os.environ.items())))
+    return hmac.digest(_key, parts.encode("utf-8", "surrogateescape"), "sha256")
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is dict:
+        return all(_is_plain(part) for item in value.items() for part in item)
+    if type(value) in (tuple, list, Recipe):
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN
 
 
 def keep_for_ever(what: Any) -> None:
@@ -116,8 +164,11 @@ def _copy_of(path: str) -> str:
 
 
 def _after_fork() -> None:
-    global _guard
+    global _guard, _kept
     _guard = threading.Lock()  # a thread that is not in this process may have had it
+    for _, made in _kept.values():
+        keep_for_ever(made)
+    _kept = OrderedDict()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has none
