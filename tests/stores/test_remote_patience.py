@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -448,9 +450,49 @@ def test_a_pool_of_forked_processes(place: Place) -> None:
     how = {"endpoint_url": place.origin, "key": "k", "secret": "s3cret"}
     array = terrazzo.create_array("s3://b/p", data=VALUES, chunks=(2, 2), shards=(4, 4), storage_options=how)
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        assert pool.map(total, [array] * 4) == [int(VALUES.sum())] * 4
+        assert pool.map_async(total, [array] * 4).get(30) == [int(VALUES.sum())] * 4
         assert total(array) == int(VALUES.sum())
+
+
+def test_a_pool_that_is_older_than_the_store_is_told_so(place: Place) -> None:
+    """An error while a worker reads its pickle would end the worker without a word, and the pool would wait."""
+    how = {"endpoint_url": place.origin, "key": "k", "secret": "s3cret of this test"}
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        array = terrazzo.create_array("s3://b/p", data=VALUES, chunks=(2, 2), storage_options=how)
+        zipped = io.BytesIO()
+        with zipfile.ZipFile(zipped, "w") as archive:
+            for path, body in place.objects.items():
+                if path.startswith("/b/p/"):
+                    archive.writestr(path.removeprefix("/b/p/"), body)
+        place.objects["/b/a.zip"] = zipped.getvalue()
+        inside = terrazzo.open_array("s3://b/a.zip|zip:", mode="r", storage_options=how)
+        assert total(inside) == total(pickle.loads(pickle.dumps(inside))) == int(VALUES.sum())
+        for told in pool.map_async(total_or_error, [array, inside]).get(30):
+            assert "without the secrets" in str(told) and "s3cret" not in str(told)
+
+
+def test_a_pickle_that_cannot_be_opened_says_so_at_its_first_use(place: Place) -> None:
+    store = s3(place)
+    travelling = pickle.dumps(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "build", refuse_obstore)
+        again = pickle.loads(travelling)
+        with pytest.raises(UnsupportedError, match="is not installed here"):
+            again.get("a")
+        third = pickle.dumps(again)
+    assert pickle.loads(third).get("a") == TEN
+
+
+def refuse_obstore(*_: Any) -> Any:
+    raise UnsupportedError("obstore is not installed here")
 
 
 def total(array: Any) -> int:
     return int(array[...].sum())
+
+
+def total_or_error(array: Any) -> Any:
+    try:
+        return total(array)
+    except TerrazzoError as error:
+        return str(error)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from terrazzo.errors import StoreError
+from terrazzo.errors import StoreError, TerrazzoError
 from terrazzo.stores.remote.address import Address, parse_address, shown
 from terrazzo.stores.remote.client import Client, ObstoreClient
 from terrazzo.stores.remote.meter import Meter
@@ -61,7 +61,7 @@ class Place:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
             raise TypeError(f"{self.name} is kept in this process alone; it cannot be pickled")
-        return self._again
+        return _arrived, (self.name, *self._again)
 
 
 def place_at(address: str, options: Mapping[str, Any]) -> Place:
@@ -214,22 +214,29 @@ def _restored_object(name: str, options: dict[str, Any], ticket: str) -> Place:
     )
 
 
+def _arrived(name: str, opener: Callable[..., Place], arguments: tuple[Any, ...]) -> Place:
+    """The place out of a pickle. What cannot be opened here says so at every use: an error while a pickle is read
+    would leave pools of processes waiting for ever."""
+    try:
+        return opener(*arguments)
+    except TerrazzoError as error:
+        again = (opener, arguments)
+        return Place(name, "", ("lost", name), _Unopened(error), Policy(), again=again)
+
+
 def _lost(name: str, names: list[str]) -> Place:
-    """A place whose every use says what is missing: an error while a pickle is read would leave pools of processes
-    waiting for ever."""
-    client = _WithoutSecrets(
+    raise StoreError(
         f"{name} came here without the secrets that it was opened with ({', '.join(names)}): pickles carry none. "
         "Leave credentials to the environment of every process, or open the store with carry_secrets=True"
     )
-    return Place(name, "", ("lost", name), client, Policy())
 
 
-class _WithoutSecrets(Client):
-    def __init__(self, sentence: str) -> None:
+class _Unopened(Client):
+    def __init__(self, error: TerrazzoError) -> None:
         super().__init__(Meter(None, 1), 1)
-        self._sentence = sentence
+        self._kind, self._sentence = type(error), str(error)
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise StoreError(self._sentence)
+        raise self._kind(self._sentence)
 
     get = head = put = put_parts = delete = batches = list_dir = _refuse
