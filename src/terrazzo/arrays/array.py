@@ -369,12 +369,15 @@ class Array(Placed, Chunked, Described, Entrances):
     def resize(self, shape: Sequence[int] | int, *, delete_outside_chunks: bool = True) -> None:
         """Change the shape. Chunks that end up wholly outside are deleted, unless `delete_outside_chunks` is False;
         elements outside that share a chunk with elements inside stay stored and come back when the array grows."""
-        from terrazzo.arrays.resizing import resized, surplus_keys
+        from terrazzo.arrays.resizing import refuse_surplus, resized, surplus_keys
 
         new = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         old = self._layout
-        self._change(lambda document: resized(document, new, self._path))
-        if delete_outside_chunks and any(n < m for n, m in zip(new, old.shape, strict=True)):
+        shrinks = len(new) == len(old.shape) and any(n < m for n, m in zip(new, old.shape, strict=True))
+        if delete_outside_chunks and shrinks and not self._chunk_store.erasable:
+            refuse_surplus(self._chunk_store, old, new)
+        self._change(lambda document: resized(document, new, old))
+        if delete_outside_chunks and shrinks:
             self._chunk_store.erase_values(surplus_keys(self._chunk_store, old, self._layout))
         self._cache.clear()
 

@@ -10,23 +10,40 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from terrazzo.chunk_grid import chunk_grid_from_extension
+from terrazzo.errors import UnsupportedError
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
 from terrazzo.stores.store import Store
 
-__all__ = ["appended_shape", "grown", "resized", "surplus_keys"]
+__all__ = ["appended_shape", "grown", "refuse_surplus", "resized", "surplus_keys"]
 
 
-def resized(document: ArrayMetadata, shape: tuple[int, ...], path: str) -> ArrayMetadata:
-    """The document with another shape; the grid grows with it where its edges are listed."""
+def resized(document: ArrayMetadata, shape: tuple[int, ...], layout: Layout) -> ArrayMetadata:
+    """The document with another shape; the grid grows with it where its edges are listed, by whole inner chunks.
+
+    layout: of the array as it was opened. Raises MetadataError for what could not be opened any more.
+    """
+    path = layout.path
     if len(shape) != len(document.shape):
         raise ValueError(
             f"array {'/' + path!r} has {len(document.shape)} dimensions; the new shape {shape} has {len(shape)}"
         )
     if any(n < 0 for n in shape):
         raise ValueError(f"array {'/' + path!r}: the new shape {shape} has a negative extent")
-    grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path).resized(shape)
-    return replace(document, shape=shape, chunk_grid=Extension.from_json(grid.to_extension()))
+    grid = chunk_grid_from_extension(document.chunk_grid, document.shape, path)
+    inner = layout.inner_shape or (1,) * len(shape)
+    reach = [_reach(dim.covered, n, step) for dim, n, step in zip(grid.dims, shape, inner, strict=True)]
+    found = replace(document, shape=shape, chunk_grid=Extension.from_json(grid.resized(reach).to_extension()))
+    if found.chunk_grid != document.chunk_grid:
+        Layout.build(found, path, layout.options)  # codecs may not take the edges that came to it
+    return found
+
+
+def _reach(covered: int | None, length: int, step: int) -> int:
+    """How far the chunks of a dimension go once it is `length` long; covered: how far they go now, None: for ever."""
+    if covered is None or length <= covered:
+        return length
+    return covered + -(-(length - covered) // step) * step
 
 
 def grown(document: ArrayMetadata, layout: Layout, axis: int, length: int) -> ArrayMetadata:
@@ -49,6 +66,16 @@ def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path:
             "all other extents must be equal"
         )
     return (*old[:axis], old[axis] + data[axis], *old[axis + 1 :])
+
+
+def refuse_surplus(store: Store, layout: Layout, shape: tuple[int, ...]) -> None:
+    """Raise UnsupportedError where chunks would have to go from a store that cannot erase, before anything changes."""
+    key = next(surplus_keys(store, layout, layout.resized(shape)), None)
+    if key is not None and (store.listable or store.exists(key)):
+        raise UnsupportedError(
+            f"{key!r} lies outside the new shape {shape}, and {store} cannot erase it; delete_outside_chunks=False "
+            "keeps such chunks, and their values come back when the array grows"
+        )
 
 
 def surplus_keys(store: Store, old: Layout, new: Layout) -> Iterator[str]:
