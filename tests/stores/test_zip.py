@@ -11,8 +11,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import terrazzo
 from terrazzo.errors import KeyRefusedError, LimitError, ReadOnlyError, StoreError, UnsupportedError
 from terrazzo.stores.contract import ALL, Open
 from terrazzo.stores.zip import ZipStore
@@ -286,3 +288,29 @@ def test_equal_contents_make_equal_archives(tmp_path: Path) -> None:
             store.set("a", b"x")
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("how", [{}, {"shards": (4, 4)}, {"zarr_format": 2}, {"dialect": "P"}])
+def test_the_fill_value_may_be_written_where_nothing_can_be_erased(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    with ZipStore(tmp_path / "a.zip", "w") as store:
+        array = terrazzo.create_array(store, name="a", shape=(4, 4), chunks=(2, 2), dtype="i4", **how)
+        array[...] = 0
+        assert not any(key.endswith(("0/0", "0.0")) for key in store.list())  # what is not there stays away
+        for selection in (np.s_[...], np.s_[:2], np.s_[1:3]):
+            array[...] = 5
+            expected = np.full((4, 4), 5, "i4")
+            array[selection] = expected[selection] = 0
+            np.testing.assert_array_equal(array[...], expected)
+
+
+def test_an_array_does_not_shrink_where_its_chunks_cannot_go(tmp_path: Path) -> None:
+    with ZipStore(tmp_path / "a.zip", "w") as store:
+        array = terrazzo.create_array(store, data=np.arange(1, 9), chunks=(2,))
+        with pytest.raises(UnsupportedError, match="delete_outside_chunks=False"):
+            array.resize(3)
+        assert array.shape == terrazzo.open_array(store, mode="r").shape == (8,)
+        array.resize(7)  # every chunk still has elements
+        array.resize(3, delete_outside_chunks=False)
+        assert array[...].tolist() == [1, 2, 3]

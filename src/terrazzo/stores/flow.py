@@ -103,10 +103,10 @@ class Holding:
         timeout = self.timeout if timeout == -1.0 else timeout
         if len(set(self.keys)) != len(self.keys):
             raise StoreError("a key is asked for twice in one request for holds")
-        holds = store.hold_all(
-            self.keys, self.firsts, exclusive=self.exclusive, timeout=timeout, blind=self.blind
-        )
-        if not store.erases_conditionally:
+        # where nothing can be erased, what is not to be there any more is overwritten: is it there?
+        blind = self.blind if store.erasable else ()
+        holds = store.hold_all(self.keys, self.firsts, exclusive=self.exclusive, timeout=timeout, blind=blind)
+        if not (store.erasable and store.erases_conditionally):
             for hold in holds:
                 hold.erasable = hold.blind
         return holds
