@@ -278,3 +278,18 @@ def test_every_kind_says_what_it_is(sharded: MemoryStore) -> None:
 def test_the_report_says_that_chunks_were_not_decoded(sharded: MemoryStore) -> None:
     assert "chunks were not decoded" in str(check(sharded))
     assert "chunks were not decoded" not in str(check(sharded, verify_data=True))
+
+
+def test_drafts_that_an_open_node_was_allowed_are_no_problem() -> None:
+    from terrazzo.care import copy
+
+    store = MemoryStore()
+    keys = {"name": "suffix", "configuration": {"suffix": ".bin"}}
+    made = {"data": np.arange(9), "chunks": 2, "chunk_key_encoding": keys}
+    array = create_array(store, name="a", config={"drafts": ["suffix"]}, **made)
+    assert not check(array, verify_data=True).problems
+    open_group(store, mode="a")
+    assert not check(open_group(store, mode="r", config={"drafts": ["suffix"]})).problems
+    (problem,) = check(store).problems
+    assert problem.kind == "document" and "suffix" in problem.sentence
+    assert copy(array, None)[...].tolist() == list(range(9))

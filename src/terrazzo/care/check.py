@@ -19,7 +19,7 @@ from terrazzo.care.report import Findings, Report
 from terrazzo.config import options_from
 from terrazzo.errors import NodeNotFoundError, TerrazzoError
 from terrazzo.groups.formats import settled
-from terrazzo.groups.places import place_of
+from terrazzo.groups.places import place_of, trusted
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, parse_node, sort_key
 from terrazzo.options import Options
 from terrazzo.progress import Progress, follow
@@ -42,7 +42,7 @@ def check(
     Raises NodeNotFoundError where there is no node.
     """
     place = place_of(node, mode="r", storage_options=storage_options)
-    options = options_from({"missing": "fill"})
+    options = trusted(node, options_from({"missing": "fill"}))
     place = settled(place, options)
     findings = Findings(max_seconds)
     findings.verified = verify_data

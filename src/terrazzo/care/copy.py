@@ -21,7 +21,7 @@ from terrazzo.groups.creating import from_array
 from terrazzo.groups.formats import settled
 from terrazzo.groups.group import Group
 from terrazzo.groups.nodes import create_node, refuse_existing
-from terrazzo.groups.places import StoreLike, place_of
+from terrazzo.groups.places import StoreLike, place_of, trusted
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, sort_key
 from terrazzo.options import Options
 from terrazzo.progress import Progress, Step, follow
@@ -69,7 +69,7 @@ def copy(
         "compressors": compressors,
         "serializer": serializer,
     }
-    options = options_from(None)
+    options = trusted(source, options_from(None))
     origin = settled(place_of(source, mode="r", storage_options=source_options), options)
     target = place_of(destination, name, storage_options=storage_options)
     _refuse_nested(origin, target)

@@ -6,14 +6,16 @@ What it does not do: know URLs (stores/open.py), or look whether a node is there
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
 from terrazzo.arrays.place import StorePath
+from terrazzo.options import Options
 from terrazzo.stores.open import open_store
 from terrazzo.stores.store import Store
 
-__all__ = ["Mode", "StoreLike", "check_mode", "place_of"]
+__all__ = ["Mode", "StoreLike", "check_mode", "place_of", "trusted"]
 
 #: r: read, must exist; r+: read and write, must exist; a: make it where it is missing; w: delete what is there, make
 #: it; w-: make it, nothing may be there
@@ -45,6 +47,17 @@ def place_of(
     if mode == "r" and not place.read_only:
         place = StorePath(place.store.with_read_only(), place.path)
     return place
+
+
+def trusted(node: Any, options: Options) -> Options:
+    """`options`, and what an array or a group that is open already was allowed to read: drafts, limits, pickles.
+
+    What is refused elsewhere in the format stays refused.
+    """
+    given = getattr(node, "options", None)
+    if not isinstance(given, Options):
+        return options
+    return replace(options, drafts=given.drafts, limits=given.limits, allow_pickle=given.allow_pickle)
 
 
 def _root(store: Any, mode: Any, storage_options: dict[str, Any]) -> StorePath:
