@@ -23,7 +23,6 @@ from terrazzo.arrays.merging import MEMBER, finish
 from terrazzo.arrays.place import Placed
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
 from terrazzo.arrays.transfers import getting, in_order, refuse_reading, setting
-from terrazzo.arrays.values import as_value
 from terrazzo.index import IndexCache
 from terrazzo.indexing import (
     Projection,
@@ -382,14 +381,12 @@ class Array(Placed, Chunked, Described, Entrances):
         self._cache.clear()
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """Grow along `axis` by the extent of `data`, write it there, and answer the new shape."""
-        from terrazzo.arrays.resizing import appended_shape
+        """Grow along `axis` by the extent of `data`, write it there, and answer the new shape.
 
-        value = as_value(data, self.dtype)
-        old = self.shape
-        new = appended_shape(old, value.shape, axis, self._path)
-        self.resize(new)
-        place = [slice(None)] * len(old)
-        place[axis] = slice(old[axis], new[axis])
-        self[tuple(place)] = value
-        return new
+        The rows are reserved first, behind the end as it is stored now, then written: appenders in many threads or
+        processes never get each other's rows. A crash or an error between leaves rows of the fill value, and a reader
+        meanwhile sees such.
+        """
+        from terrazzo.arrays.appending import append
+
+        return append(self, data, axis)

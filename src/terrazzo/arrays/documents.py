@@ -5,6 +5,7 @@ What it does not do: say what a document means (metadata), or where nodes are (g
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -32,7 +33,9 @@ Node = ArrayMetadata | GroupMetadata
 T = TypeVar("T", ArrayMetadata, GroupMetadata)
 
 #: looks at a document that others keep changing, before giving up
-TRIES = 20
+TRIES = 64
+#: seconds of the longest pause between two of them
+LONGEST_PAUSE = 1.0
 
 
 def document_key(path: str) -> str:
@@ -107,6 +110,10 @@ def change_document(store: Store, path: str, kind: type[T], change: Callable[[T]
         except ConflictError:
             if attempt == TRIES - 1:
                 raise
+            import random  # not before somebody needs it
+
+            most = min(LONGEST_PAUSE, max(0.001, store.cost.latency) * 2 ** min(attempt, 20))
+            time.sleep(random.random() * most)
     raise AssertionError("unreachable")
 
 

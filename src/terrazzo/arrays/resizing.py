@@ -15,7 +15,7 @@ from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
 from terrazzo.stores.store import Store
 
-__all__ = ["appended_shape", "grown", "refuse_surplus", "resized", "surplus_keys"]
+__all__ = ["grown", "refuse_surplus", "resized", "surplus_keys"]
 
 
 def resized(document: ArrayMetadata, shape: tuple[int, ...], layout: Layout) -> ArrayMetadata:
@@ -52,20 +52,6 @@ def grown(document: ArrayMetadata, layout: Layout, axis: int, length: int) -> Ar
         return document
     shape = (*document.shape[:axis], length, *document.shape[axis + 1 :])
     return replace(document, shape=shape, chunk_grid=Extension.from_json(layout.grid.to_extension()))
-
-
-def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:
-    """The shape after appending data of a shape along an axis."""
-    if not -len(old) <= axis < len(old):
-        raise ValueError(f"array {'/' + path!r} has {len(old)} dimensions; there is no axis {axis}")
-    axis %= len(old)
-    expected = old[:axis] + old[axis + 1 :]
-    if len(data) != len(old) or data[:axis] + data[axis + 1 :] != expected:
-        raise ValueError(
-            f"array {'/' + path!r} has shape {old}; data of shape {data} does not fit it along axis {axis}: "
-            "all other extents must be equal"
-        )
-    return (*old[:axis], old[axis] + data[axis], *old[axis + 1 :])
 
 
 def refuse_surplus(store: Store, layout: Layout, shape: tuple[int, ...]) -> None:
