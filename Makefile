@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench instructions faults-long together-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench bench-remote instructions faults-long together-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -80,6 +80,9 @@ demo: build  ## a real volume: write shards, look at them, read them back
 
 bench: wheel  ## measure beside the other libraries; BENCH="--quick" and the like say what
 	tools/peers $(PEERS) $(WHEELS) bench/run.py $(BENCH)
+
+bench-remote: wheel  ## the same over a network that takes 20 ms for each request
+	tools/peers $(PEERS) $(WHEELS) bench/remote.py $(BENCH)
 
 instructions: $(VENV)/.installed  ## count the kernel's instructions, where this toolchain's counts are committed
 	$(PY) bench/instructions.py
