@@ -267,9 +267,9 @@ def test_indexes_that_the_draft_does_not_have(member: str, value: Any, reason: s
 
 
 def test_groups() -> None:
-    assert group_from_draft({"attributes": {"a": 1}})["attributes"] == {"a": 1}
+    assert group_from_draft({"attributes": {"a": 1}}, "D")["attributes"] == {"a": 1}
     with pytest.raises(MetadataError, match="object"):
-        group_from_draft([])
+        group_from_draft([], "P")
 
 
 JSON = st.recursive(

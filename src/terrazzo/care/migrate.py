@@ -26,7 +26,14 @@ from terrazzo.care.copy import _nodes, _refuse_nested, below
 from terrazzo.chunk_keys import chunk_keys_from_extension
 from terrazzo.config import options_from
 from terrazzo.dialects import DialectView, DraftView, V2View, dialect_of, is_entry_point
-from terrazzo.errors import ContainsNodeError, MetadataError, NodeNotFoundError, StoreError, UnsupportedError
+from terrazzo.errors import (
+    ContainsNodeError,
+    KeyRefusedError,
+    MetadataError,
+    NodeNotFoundError,
+    StoreError,
+    UnsupportedError,
+)
 from terrazzo.groups.creating import create_array, regions
 from terrazzo.groups.formats import find, stored_as, wanted_dialect
 from terrazzo.groups.moving import copy_objects
@@ -137,6 +144,8 @@ def migrate(
         "v3" if view is None else getattr(view, "way", view.dialect), stored_as("v2" if zarr_format == 2 else "v3"),
         in_place, dry_run,
     )  # fmt: skip
+    if isinstance(view, DraftView):
+        _refuse_unreachable(view, origin.path)
     plans = [_plan(origin, target, path, one, options, in_place) for path, one in _nodes(origin, options)]
     _refuse_clashes(plans, view, in_place)
     if in_place and report.source != report.target and _journal(given) is None:
@@ -188,6 +197,14 @@ def _source(
         if node is not None:
             return origin, node
     return find(given, options, chunks_per_shard=chunks_per_shard)
+
+
+def _refuse_unreachable(view: DraftView, path: str) -> None:
+    """A node that is not seen would be left out, and in place removed with the rest of the old format."""
+    for node in view.unreachable(path):
+        raise KeyRefusedError(
+            f"found the node {node!r}, whose name the draft allows and Zarr 3 reserves; rename its documents and chunks"
+        )
 
 
 def _plain(store: Store) -> Store:

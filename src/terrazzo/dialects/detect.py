@@ -5,6 +5,7 @@ What it does not do: look where a document of Zarr 3 answers already: a store of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -26,6 +27,9 @@ __all__ = ["DIALECTS", "dialect_of", "find_view", "is_entry_point", "view_of"]
 
 #: what `dialect=` takes: Zarr 3, Zarr 2, the draft as zarr-python wrote it, the draft to the letter, N5 (read)
 DIALECTS = ("v3", "v2", "P", "D", "n5")
+#: the address of the draft, of any version: those of another major version are refused by name
+CORE = re.compile(rb"/zarr/spec/[^\"]*core/[0-9]+\.[0-9]")
+VERSION = re.compile(r"/([0-9]+)\.[0-9][^/]*/?$")
 Counts = Sequence[int] | Mapping[str, Sequence[int]] | None
 
 
@@ -40,9 +44,8 @@ def is_entry_point(content: bytes | None) -> bool:
     """Whether a `zarr.json` is the entry point of a hierarchy of the draft, and not a node's document."""
     return (
         content is not None
-        and b"/zarr/spec/" in content
-        and b"core/3.0" in content
         and b'"node_type"' not in content
+        and CORE.search(content.replace(b"\\/", b"/")) is not None
     )
 
 
@@ -109,6 +112,11 @@ def _draft(store: Store, entry: bytes, options: Options, fallback: Fallback, cou
     found = read_json(entry, ENTRY, options.limits, strict=options.strict)
     if not isinstance(found, dict):
         raise MetadataError(f"{ENTRY}: found {describe(found)}, must be an object")
+    version = VERSION.search(str(found.get("zarr_format")))
+    if version is not None and int(version[1]) != 3:
+        raise MetadataError(
+            f"{ENTRY}: zarr_format: found {describe(found['zarr_format'])}, must be of the major version 3"
+        )
     try:
         check_extensions(found.get("extensions", []), "extensions")
     except MetadataError as error:

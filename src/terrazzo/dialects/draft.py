@@ -19,6 +19,7 @@ from terrazzo.errors import KeyRefusedError, MetadataError
 from terrazzo.metadata import node_from_json, write_json
 from terrazzo.metadata.draft import SHARDING, Way, array_from_draft, array_to_draft, group_from_draft
 from terrazzo.metadata.draft_types import Fallback
+from terrazzo.metadata.names import is_node_name
 from terrazzo.options import Options
 from terrazzo.stores.store import Store
 
@@ -79,7 +80,7 @@ class DraftView(DialectView):
             return None
         found = self.parsed(key, documents[key])
         try:
-            document = self._array(path, found) if key == array else group_from_draft(found)
+            document = self._array(path, found) if key == array else group_from_draft(found, self.way)
         except MetadataError as error:
             lines = "\n".join(f"{key}: {line}" for line in str(error).splitlines())
             raise type(error)(lines, error.problems) from None
@@ -102,7 +103,9 @@ class DraftView(DialectView):
                 continue
             try:
                 is_array = key == self._key(path, "array")
-                translated[path] = self._array(path, document) if is_array else group_from_draft(document)
+                translated[path] = (
+                    self._array(path, document) if is_array else group_from_draft(document, self.way)
+                )
             except MetadataError:
                 continue
             for above in _above(path):  # groups need no document of their own
@@ -227,6 +230,14 @@ class DraftView(DialectView):
         if self.way == "D" and not prefix:
             return []
         return [key for key in self.held_keys(prefix.removesuffix("/")) if self.store.exists(key)]
+
+    def unreachable(self, path: str) -> Iterator[str]:
+        """The nodes at and below `path` with names that the draft allows and Zarr 3 does not."""
+        prefix = f"{path}/" if path else ""
+        for key in self.store.list_prefix(self._meta + prefix):
+            found = self._path_of(key)
+            if found and not all(map(is_node_name, found.split("/"))):
+                yield found
 
     def _path_of(self, key: str) -> str | None:
         if key in self.held_keys(""):

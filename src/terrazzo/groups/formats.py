@@ -13,7 +13,7 @@ import numpy as np
 from terrazzo.arrays.documents import document_key, node_from_content, read_contents, read_document
 from terrazzo.arrays.place import StorePath
 from terrazzo.dialects import DIALECTS, DraftView, dialect_of, find_view, is_entry_point, view_of
-from terrazzo.errors import MetadataError, UnsupportedError
+from terrazzo.errors import MetadataError, StoreError, UnsupportedError
 from terrazzo.groups.nodes import erase_node
 from terrazzo.metadata import Extension, Node
 from terrazzo.metadata.draft_types import Fallback
@@ -51,13 +51,24 @@ def settled(place: StorePath, options: Options, **wanted: Any) -> StorePath:
     """The place in the store that shows its format as Zarr 3; itself where nothing is found. No document is understood
     for it, so that one that cannot be read is told by whoever reads it."""
     if dialect_of(place.store) is None and not wanted:
-        (content,) = read_contents(place.store, [place.path], options)
+        content = _content(place, options)
         entry = content if place.path == "" else None
         if content is not None and not is_entry_point(entry):
             return place
         view = find_view(place.store, place.path, options, entry)
         return place if view is None else StorePath(view, place.path)
     return find(place, options, **wanted)[0]
+
+
+def _content(place: StorePath, options: Options) -> bytes | None:
+    """What Zarr 3 has at the place; nothing where that is a folder of chunks of the draft's node `zarr.json`."""
+    try:
+        (content,) = read_contents(place.store, [place.path], options)
+    except StoreError:
+        if not place.path or not is_entry_point(place.store.get(document_key(""))):
+            raise
+        return None
+    return content
 
 
 def find(
@@ -88,7 +99,7 @@ def find(
     if named not in (None, "v3"):
         shown = StorePath(view_of(place.store, named, options, fallback, chunks_per_shard), place.path)
         return shown, read_document(shown.store, shown.path, options)
-    (content,) = read_contents(place.store, [place.path], options)
+    content = _content(place, options)
     entry = content if place.path == "" else None
     if content is not None and not (entry is not None and is_entry_point(entry)):
         return place, node_from_content(place.store, place.path, content, options)

@@ -212,10 +212,14 @@ def array_to_draft(document: Json, way: Way) -> Json:
     return made
 
 
-def group_from_draft(found: object) -> Json:
+def group_from_draft(found: object, way: Way) -> Json:
     """The same for a group's document."""
     if not isinstance(found, dict):
         refuse("", f"found {describe(found)}, must be an object")
+    if way == "D":
+        problems = Problems()
+        _check_unknown(found, way, problems, frozenset({"attributes"}))
+        problems.raise_any("")
     return {"zarr_format": 3, "node_type": "group", "attributes": found.get("attributes", {})}
 
 
@@ -232,8 +236,8 @@ def check_extensions(found: object, path: str) -> None:
             )
 
 
-def _check_unknown(found: Json, way: Way, problems: Problems) -> None:
-    for member in sorted(found.keys() - MEMBERS):
+def _check_unknown(found: Json, way: Way, problems: Problems, known: frozenset[str] = MEMBERS) -> None:
+    for member in sorted(found.keys() - known):
         value = found[member]
         if isinstance(value, dict) and value.get("must_understand") is False:
             continue
@@ -277,16 +281,20 @@ def _codecs(found: Json, filters: list[Any], element: ElementType, ndim: int) ->
     if compressor is not None and listed:
         refuse("compressor", "found beside `codecs`; only one of them can be meant")
     given = [_numcodecs(one, join("codecs", i)) for i, one in enumerate(listed)]
-    kept = []
+    kept: list[Json] = []
+    turned = False
     for i, one in enumerate(given):
         if one["id"] != "endian":
             kept.append(one)
             continue
-        endian = one.get("endian")
-        if i or endian not in ("little", "big"):
+        said = one.get("endian")
+        if kept or said not in ("little", "big"):
             refuse(join("codecs", i), 'the codec `endian` comes first, and says "little" or "big"')
-        if element.endian is not None:
-            element = ElementType(element.data_type, endian, element.dtype.newbyteorder(endian))
+        if said != element.endian:  # each takes what is before it for elements in the order of the data type
+            turned = not turned
+    if turned and element.endian is not None:
+        endian: Literal["little", "big"] = "little" if element.endian == "big" else "big"
+        element = ElementType(element.data_type, endian, element.dtype.newbyteorder(endian))
     last = kept[-1:] if listed else []
     rest = kept[:-1] if listed else []
     packed = last[0] if last else (None if compressor is None else _numcodecs(compressor, "compressor"))

@@ -6,6 +6,7 @@ changed too often.
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import replace
 from typing import Any, Literal
@@ -71,20 +72,48 @@ def _named(found: Any, path: str, objects: DataType | None) -> ElementType:
     if isinstance(found, str) and MARKED.match(found):
         single = found[0] in "bSV" or found[1:] == "1"
         found = ("|" if single else "<") + found
+    if isinstance(found, list):
+        found = _fields(found)
     return element_type(found, path, objects)
 
 
+def _fields(found: list[Any]) -> list[Any]:
+    """The fields of a record, with numpy's spelling of raw bytes ("r24" is "|V3")."""
+    fields: list[Any] = []
+    for field in found:
+        if isinstance(field, list) and len(field) > 1:
+            name, kind, *rest = field
+            if isinstance(kind, list):
+                kind = _fields(kind)
+            elif isinstance(kind, str) and RAW.fullmatch(kind) and not int(kind[1:]) % 8:
+                kind = f"|V{int(kind[1:]) // 8}"
+            field = [name, kind, *rest]
+        fields.append(field)
+    return fields
+
+
 def draft_fill(value: Any, element: ElementType, path: str, *, strict: bool) -> Any:
-    """zarr-python's forms, and the draft's own: "+Infinity", "0x..." and "0b..." of the full width."""
+    """zarr-python's forms, and the draft's own: "+Infinity", "0x..." and "0b..." of the full width.
+
+    Of complex numbers the real part stands first; of records the bytes, in the order in which they are stored.
+    """
     if isinstance(value, str) and value == "+Infinity":
         return "Infinity"
     if isinstance(value, list) and element.dtype.kind == "c":
         return ["Infinity" if one == "+Infinity" else one for one in value]
-    if isinstance(value, str) and element.dtype.kind in "biuf" and value[:2] in ("0x", "0b"):
+    digits = isinstance(value, str) and value[:2] in ("0x", "0b")
+    if digits and element.dtype.kind in "biuf":
         return _from_digits(value, element, path)
+    width = 2 if digits and value[1] == "x" else 8
+    if digits and element.dtype.kind == "c" and len(value) == 2 + width * element.dtype.itemsize:
+        content = bytes(_raw_from_digits(value, element.dtype.itemsize, path)).hex()
+        half = len(content) // 2  # the digits of the real part, then those of the imaginary one
+        return [f"0x{content[:half]}", f"0x{content[half:]}"]
+    if digits and element.dtype.names is not None:
+        value = base64.b64encode(bytes(_raw_from_digits(value, element.dtype.itemsize, path))).decode()
     if isinstance(element.data_type, RawBits) and isinstance(value, list):
         return value
-    if isinstance(element.data_type, RawBits) and isinstance(value, str) and value[:2] in ("0x", "0b"):
+    if digits and isinstance(element.data_type, RawBits):
         return _raw_from_digits(value, element.dtype.itemsize, path)
     return fill_from_numpy(value, element, path, strict=strict)
 
