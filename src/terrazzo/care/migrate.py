@@ -144,7 +144,7 @@ def migrate(
         "v3" if view is None else getattr(view, "way", view.dialect), stored_as("v2" if zarr_format == 2 else "v3"),
         in_place, dry_run,
     )  # fmt: skip
-    if isinstance(view, DraftView):
+    if isinstance(view, DraftView) and view.store.listable:
         _refuse_unreachable(view, origin.path)
     plans = [_plan(origin, target, path, one, options, in_place) for path, one in _nodes(origin, options)]
     _refuse_clashes(plans, view, in_place)

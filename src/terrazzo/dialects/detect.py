@@ -28,8 +28,8 @@ __all__ = ["DIALECTS", "dialect_of", "find_view", "is_entry_point", "view_of"]
 #: what `dialect=` takes: Zarr 3, Zarr 2, the draft as zarr-python wrote it, the draft to the letter, N5 (read)
 DIALECTS = ("v3", "v2", "P", "D", "n5")
 #: the address of the draft, of any version: those of another major version are refused by name
-CORE = re.compile(rb"/zarr/spec/[^\"]*core/[0-9]+\.[0-9]")
-VERSION = re.compile(r"/([0-9]+)\.[0-9][^/]*/?$")
+CORE = re.compile(rb"/zarr/spec/[^\"]{0,64}core/[0-9]{1,9}\.[0-9]")
+VERSION = re.compile(r"/([0-9]{1,9})\.[0-9][^/]*/?$")
 Counts = Sequence[int] | Mapping[str, Sequence[int]] | None
 
 

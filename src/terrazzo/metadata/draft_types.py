@@ -85,7 +85,7 @@ def _fields(found: list[Any]) -> list[Any]:
             name, kind, *rest = field
             if isinstance(kind, list):
                 kind = _fields(kind)
-            elif isinstance(kind, str) and RAW.fullmatch(kind) and not int(kind[1:]) % 8:
+            elif isinstance(kind, str) and RAW.fullmatch(kind) and len(kind) < 12 and not int(kind[1:]) % 8:
                 kind = f"|V{int(kind[1:]) // 8}"
             field = [name, kind, *rest]
         fields.append(field)
