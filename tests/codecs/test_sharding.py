@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import terrazzo
 from terrazzo.codecs import (
     BytesCodec,
     Crc32cCodec,
@@ -360,3 +361,19 @@ def test_functions_for_the_flows() -> None:
     assert again.index_nbytes(count) == 132
     with pytest.raises(CodecError, match="131 bytes was found, 8 chunks take 132"):
         sharding.decode_index(bytes(131), count)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize(("dtype", "value"), [("bytes", b"\0\0"), ("string", "ab"), ("int16", 7)])
+def test_one_element_in_nested_shards(depth: int, dtype: str, value: object) -> None:
+    codec: dict[str, object] = {"name": {"bytes": "vlen-bytes", "string": "vlen-utf8"}.get(dtype, "bytes")}
+    if dtype == "int16":
+        codec["configuration"] = {"endian": "little"}
+    for _ in range(depth):
+        index: list[object] = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+        configuration = {"chunk_shape": [], "codecs": [codec], "index_codecs": index}
+        codec = {"name": "sharding_indexed", "configuration": configuration}
+    array = terrazzo.create_array({}, shape=(), chunks=(), dtype=dtype, serializer=codec, compressors=None)
+    array[()] = np.array(value, array.dtype)
+    assert array[()] == value
+    assert array[...].item() == value

@@ -275,12 +275,11 @@ class ShardingIndexed(ShardingCodec):
                 place = tuple(int(i) for i in np.unravel_index(number, count)) if count else ()
                 raise type(error)(f"inner chunk {place}: {error}") from error
 
-    def _region(self, number: int, count: tuple[int, ...]) -> tuple[slice, ...]:
+    def _region(self, number: int, count: tuple[int, ...]) -> tuple[Any, ...]:
+        """Selects an inner chunk: an array without dimensions too, not its element."""
         place = np.unravel_index(number, count) if count else ()
-        return tuple(
-            slice(int(i) * extent, int(i) * extent + extent)
-            for i, extent in zip(place, self.chunk_shape, strict=True)
-        )
+        extents = zip(place, self.chunk_shape, strict=True)
+        return *(slice(int(i) * extent, int(i) * extent + extent) for i, extent in extents), ...
 
 
 def _clipped() -> type[ShardingIndexed]:
