@@ -348,3 +348,11 @@ def test_chunks_without_a_document_are_not_taken_for_values(tmp_path: Path) -> N
     store.erase("x/zarr.json")
     store.set("x/readme.txt", b"not a chunk")
     terrazzo.create_array(store, name="x", shape=6, dtype="i4")
+
+
+def test_text_of_numpy_2_in_format_2() -> None:
+    values = np.array(["a", "", "bcd"], dtype=np.dtypes.StringDType())
+    store = MemoryStore()
+    terrazzo.create_array(store, data=values, zarr_format=2)
+    assert terrazzo.open_array(store, mode="r")[...].tolist() == values.tolist()
+    assert b'"id": "vlen-utf8"' in (store.get(".zarray") or b"")

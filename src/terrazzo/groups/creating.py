@@ -33,6 +33,7 @@ from terrazzo.progress import Progress, follow
 from terrazzo.strategy import Strategy, strategy_from
 
 __all__ = [
+    "IGNORED",
     "About",
     "How",
     "Settings",
@@ -42,6 +43,10 @@ __all__ = [
     "resolve_settings",
     "write_values",
 ]
+
+
+#: arguments of zarr-python 2 that mean nothing here
+IGNORED = ("cache_attrs", "cache_metadata", "chunk_store", "meta_array", "object_codec", "synchronizer")
 
 
 class Settings(TypedDict, total=False):
@@ -267,14 +272,7 @@ def create(
     >>> create((3, 4), dtype="i2", fill_value=7)[0].tolist()
     [7, 7, 7, 7]
     """
-    for ignored in (
-        "cache_attrs",
-        "cache_metadata",
-        "chunk_store",
-        "meta_array",
-        "object_codec",
-        "synchronizer",
-    ):
+    for ignored in IGNORED:
         if how.pop(ignored, None) is not None:
             warnings.warn(f"{ignored} has no effect", TerrazzoWarning, stacklevel=2)
     if not (isinstance(compressor, str) and compressor == "auto"):

@@ -204,6 +204,6 @@ def _separator(encoding: Any) -> str | None:
 def _is_big(dtype: Any) -> bool:
     try:
         found = np.dtype(dtype)
-    except TypeError:
+        return bool(found.newbyteorder(">") == found and found.newbyteorder("<") != found)
+    except TypeError:  # no type of numpy's, or one without a byte order, as its text has
         return False
-    return bool(found.newbyteorder(">") == found and found.newbyteorder("<") != found)

@@ -22,7 +22,7 @@ from terrazzo.errors import (
     NodeTypeValidationError,
     TerrazzoWarning,
 )
-from terrazzo.groups.creating import Settings, create, resolve_settings
+from terrazzo.groups.creating import IGNORED, Settings, create, create_array, resolve_settings
 from terrazzo.groups.filled import like
 from terrazzo.groups.formats import Format, find, making, stored_as, wanted_dialect
 from terrazzo.groups.group import Group, node_object
@@ -30,6 +30,8 @@ from terrazzo.groups.nodes import create_node, erase_node, read_node, refuse_any
 from terrazzo.groups.places import StoreLike, check_mode, place_of
 from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, normalize_path, sort_key
 from terrazzo.metadata.draft_types import Fallback
+from terrazzo.options import Options
+from terrazzo.strategy import Strategy
 
 __all__ = [
     "create_group",
@@ -63,6 +65,7 @@ def open(
     >>> open(root.store, mode="r")["a"]
     <terrazzo.Group ...>
     """
+    _refuse_unknown("open", how, "use_consolidated")
     form = _format(zarr_format, how)
     place = place_of(store, path, mode=mode, storage_options=storage_options)
     if mode is None:
@@ -75,6 +78,8 @@ def open(
         place, node = find(place, options, **form)
         if isinstance(node, ArrayMetadata):
             return Array(place.store, place.path, node, options, strategy, mode == "r")
+        if node is not None and not how.keys() - {"attributes", "use_consolidated"}:
+            return _group(place, node, options, strategy, mode, how.get("use_consolidated"))
         if node is None and mode != "a":
             raise GroupNotFoundError(
                 f"there is no array or group at {place.name!r} in {place.store}{_hint(mode)}"
@@ -111,6 +116,7 @@ def open_array(
     >>> open_array(store).dtype
     dtype('uint8')
     """
+    _refuse_unknown("open_array", how)
     form = _format(zarr_format, how)
     place = place_of(store, path, mode=mode, storage_options=storage_options)
     settings: Any = {name: how.pop(name) for name in ("options", "durability", "strategy") if name in how}
@@ -191,12 +197,7 @@ def open_group(
         if isinstance(node, ArrayMetadata):
             raise ContainsArrayError(f"there is an array at {place.name!r} in {place.store}, not a group")
         if node is not None:
-            if use_consolidated and node.consolidated is None:
-                raise ValueError(
-                    f"the group at {place.name!r} in {place.store} has no consolidated metadata; "
-                    "consolidate_metadata makes them, use_consolidated=False does without"
-                )
-            return Group(place.store, place.path, node, options, strategy, mode == "r", use_consolidated)
+            return _group(place, node, options, strategy, mode, use_consolidated)
         if mode != "a" or place.read_only:
             raise GroupNotFoundError(f"there is no group at {place.name!r} in {place.store}{_hint(mode)}")
     if use_consolidated:
@@ -335,6 +336,36 @@ def create_hierarchy(
         create_node(here, node, options)
         made.append((path, node_object(here, node, options, strategy, False)))
     return iter(made)
+
+
+def _group(
+    place: StorePath,
+    node: GroupMetadata,
+    options: Options,
+    strategy: Strategy,
+    mode: str,
+    use_consolidated: bool | None,
+) -> Group:
+    if use_consolidated and node.consolidated is None:
+        raise ValueError(
+            f"the group at {place.name!r} in {place.store} has no consolidated metadata; "
+            "consolidate_metadata makes them, use_consolidated=False does without"
+        )
+    return Group(place.store, place.path, node, options, strategy, mode == "r", use_consolidated)
+
+
+def _refuse_unknown(function: str, how: Mapping[str, Any], *also: str) -> None:
+    """A misspelt argument is an error before anything is asked, and also where nothing has to be made."""
+    known = {*also, *IGNORED, *Format.__annotations__, "storage_options"}
+    for maker in (create, create_array):
+        code = maker.__code__
+        known.update(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    for name in how.keys() - known:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, known, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
 def _format(zarr_format: int | None, how: dict[str, Any]) -> Format:

@@ -11,6 +11,7 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias
 
 from terrazzo.arrays.place import StorePath
+from terrazzo.errors import StoreError
 from terrazzo.options import Options
 from terrazzo.stores.open import open_store
 from terrazzo.stores.store import Store
@@ -41,6 +42,8 @@ def place_of(
     """Where `path` is in what `store` stands for; with mode "r" a place that refuses every change."""
     if mode is not None:
         check_mode(mode)
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise StoreError(f"storage_options is a dictionary of options, not {type(storage_options).__name__}")
     place = _root(store, mode, dict(storage_options or {}))
     if path:
         place = place / str(path)
@@ -73,5 +76,8 @@ def _root(store: Any, mode: Any, storage_options: dict[str, Any]) -> StorePath:
         return place
     if mode is None:
         mode = "a"
+    for name in ("mode", "what"):
+        if name in storage_options:
+            raise StoreError(f"{name!r} is no option of a store; leave it out of storage_options")
     opened, path = open_store(store, mode=mode, **storage_options)
     return StorePath(opened, path)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from terrazzo.errors import StoreError, UnsupportedError
+from terrazzo.errors import ReadOnlyError, StoreError, UnsupportedError
 from terrazzo.stores.borrowed import borrow
 from terrazzo.stores.keys import check_prefix
 from terrazzo.stores.local import LocalStore
@@ -204,7 +204,10 @@ def _open_remote(scheme: str) -> Opener:
     def opener(rest: str, mode: AccessMode, options: Mapping[str, Any]) -> tuple[Store, str]:
         from terrazzo.stores.remote import RemoteStore  # asyncio takes long to import
 
-        return RemoteStore(f"{scheme}://{rest}", **options), ""
+        store = RemoteStore(f"{scheme}://{rest}", **options)
+        if mode in ("r+", "w", "w-") and not store.writable:
+            raise ReadOnlyError(f"{store} can only be read; open it with mode='r', not {mode!r}")
+        return store, ""
 
     return opener
 

@@ -46,7 +46,7 @@ class ShardWriter:
 
     Use it in a `with` block: when that ends, also by an error, everything that was given to it is stored. Pieces may
     come in any order and overlap; the last one counts. Elements that never come hold what they held, or the fill value
-    where the array grew. One writer appends to an array at a time, since it reserves no rows beforehand: two of them, or
+    where the array grew. One writer appends to an array at a time, as it reserves no rows beforehand: two of them, or
     one and `array.append`, would write the same rows. Others may write elsewhere meanwhile.
     """
 

@@ -25,7 +25,7 @@ from terrazzo.stores.contract import ALL, Range
 from terrazzo.stores.remote.address import Address, origin_of
 from terrazzo.stores.remote.client import Client
 from terrazzo.stores.remote.meter import Meter
-from terrazzo.stores.remote.policy import STATUS_KINDS, TRIED_AGAIN, Failure, grant
+from terrazzo.stores.remote.policy import STATUS_KINDS, TRIED_AGAIN, Failure, grant, no_answer
 from terrazzo.stores.remote.version import Answer, version_of
 
 __all__ = ["HttpClient"]
@@ -296,7 +296,7 @@ def _no_answer(aiohttp: Any, error: BaseException) -> Failure:
     if isinstance(error, aiohttp.InvalidURL | aiohttp.ClientResponseError):
         return Failure("final", "the server's answer is no HTTP")
     if isinstance(error, aiohttp.ClientError | OSError):
-        return Failure("again", "the connection failed, or ended before the answer")
+        return Failure("again", no_answer(f"{type(error).__name__}: {error}"))
     return Failure("final", f"the request could not be made ({type(error).__name__})")
 
 

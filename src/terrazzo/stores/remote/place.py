@@ -10,9 +10,10 @@ import hmac
 import secrets
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from terrazzo.errors import StoreError, TerrazzoError
-from terrazzo.stores.remote.address import Address, parse_address, shown
+from terrazzo.stores.remote.address import Address, origin_of, parse_address, shown
 from terrazzo.stores.remote.client import Client, ObstoreClient
 from terrazzo.stores.remote.meter import Meter
 from terrazzo.stores.remote.native import Recipe
@@ -27,9 +28,10 @@ _key = secrets.token_bytes(32)
 
 
 class Place:
-    """name: as it is shown. prefix: of every object's name, empty or with a slash at its end. service: whose answers
-    about conditions hold for all of its places. identity: equal for equal places. trusted: the service is known to
-    refuse stale writes. again: (function, arguments) that make the place anew from a pickle."""
+    """name: as it is shown; `shown` has the host too, where the address does not say it. prefix: of every object's
+    name, empty or with a slash at its end. service: whose answers about conditions hold for all of its places.
+    identity: equal for equal places. trusted: the service is known to refuse stale writes. again: (function,
+    arguments) that make the place anew from a pickle."""
 
     def __init__(
         self,
@@ -43,8 +45,10 @@ class Place:
         single_writer: bool = False,
         trusted: bool = False,
         again: tuple[Any, ...] | None = None,
+        endpoint: str = "",
     ) -> None:
         self.name = name
+        self.shown = f"{name} at {endpoint}" if endpoint else name
         self.prefix = prefix
         self.service = service
         self.identity: Hashable = (service, prefix)
@@ -96,6 +100,7 @@ def place_at(address: str, options: Mapping[str, Any]) -> Place:
         single_writer=settings.single_writer,
         trusted=settings.trust_conditions or not settings.endpoint,
         again=_reduced(address, parsed, options, settings.carry_secrets),
+        endpoint=_host(settings.endpoint),
     )
 
 
@@ -147,6 +152,14 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
         trusted=trusted,
         again=None if kind == "MemoryStore" else _reduced_object(name, given, options, ours.carry_secrets),
     )
+
+
+def _host(endpoint: str) -> str:
+    """Of an endpoint, which may come from the environment, what holds no secrets."""
+    try:
+        return origin_of(urlsplit(endpoint)) if "://" in endpoint else endpoint
+    except ValueError:
+        return ""
 
 
 def _fingerprint(secret: str) -> str:

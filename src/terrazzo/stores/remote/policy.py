@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-__all__ = ["Failure", "Kind", "Patience", "Policy", "failure_of", "grant", "plain"]
+__all__ = ["Failure", "Kind", "Patience", "Policy", "failure_of", "grant", "no_answer", "plain"]
 
 T = TypeVar("T")
 #: gives the request in progress more time, for a body of so many bytes
@@ -57,6 +57,8 @@ CLASS_KINDS: dict[str, Kind] = {
     "NotSupportedError": "unsupported",
     "NotImplementedError": "unsupported",
 }
+#: codes of S3 (and Google's like it) and Azure
+NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 SENTENCES: dict[Kind, str] = {
     "absent": "there is no such object or bucket",
     "condition": "the object is another version than the one asked for",
@@ -73,6 +75,9 @@ _NO_ANSWER = re.compile(
     r"HTTP error|error sending request|error decoding response body|connection|timed? ?out|timeout|request body",
     re.IGNORECASE,
 ).search
+_NO_NAME = re.compile(r"dns error|failed to lookup address|getaddrinfo|DNSError").search
+_REFUSED = re.compile(r"ConnectionRefused|Connection refused|Connect call failed").search
+_NO_LOCATION = re.compile(r"redirect without LOCATION").search
 #: obstore's memory and folders say it in words
 _PAST_THE_END = re.compile(r"Wanted range starting at|range started at|StartTooLarge").search
 _IGNORED_RANGE = re.compile(r"non-partial response").search
@@ -181,6 +186,8 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
     said = f"the service answered {status}{f' ({code[1]})' if code else ''}" if status else ""
     if status in TRIED_AGAIN:
         return Failure("again", said, applied=write)
+    if code and code[1] in NO_BUCKET:
+        return Failure("final", f"there is no such bucket or container ({said})")
     kind = CLASS_KINDS.get(name) or STATUS_KINDS.get(status)
     if kind is not None:
         told = SENTENCES[kind] if kind in ("absent", "condition", "unchanged", "range") else ""
@@ -204,9 +211,22 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
         )
     if name == "PanicException":
         return Failure("final", "the native library of obstore failed (a panic)", applied=write)
+    if _NO_LOCATION(text):
+        return Failure(
+            "final", "the service redirected without saying where to; check region and endpoint_url"
+        )
     if isinstance(error, ConnectionError | TimeoutError) or _NO_ANSWER(text):
-        return Failure("again", "the connection failed, or ended before the answer", applied=write)
+        return Failure("again", no_answer(text), applied=write)
     return Failure("final", f"obstore says {name}: {plain(text)}", applied=write)
+
+
+def no_answer(text: str) -> str:
+    """What happened to a connection, as far as a foreign text tells."""
+    if _NO_NAME(text):
+        return "the name of the host is not known (DNS)"
+    if _REFUSED(text):
+        return "the connection was refused: nothing listens there"
+    return "the connection failed, or ended before the answer"
 
 
 _ADDRESS = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//[^\s\"'<>)}\],]+")

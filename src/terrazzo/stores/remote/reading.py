@@ -23,6 +23,9 @@ __all__ = ["Reading"]
 
 T = TypeVar("T")
 
+#: read whole, by a range that ends where too large ones do
+DOCUMENTS = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
 
 class Reading:
     """The reads of one store."""
@@ -51,7 +54,7 @@ class Reading:
         try:
             answer = await self.ask(
                 key,
-                _named_range(window),
+                _named_range(key, window),
                 lambda _: self._matched(key, (start, length), version, unless),
             )
         except Failure as failure:
@@ -112,12 +115,12 @@ class Reading:
 
     def told(self, failure: Failure, key: str, what: str) -> StoreError:
         kind = UnsupportedError if failure.kind == "unsupported" else StoreError
-        return kind(f"{key!r} in {self._place.name}: {what} failed: {failure.text}")
+        return kind(f"{key!r} in {self._place.shown}: {what} failed: {failure.text}")
 
 
-def _named_range(window: Range) -> str:
+def _named_range(key: str, window: Range) -> str:
     start, length = window
-    if window == ALL:
+    if window == ALL or (start == 0 and key.endswith(DOCUMENTS)):
         return "reading it"
     if start < 0:
         return f"reading its last {-start} bytes"

@@ -217,11 +217,12 @@ def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
     for name, value in _mapping("client_kwargs", given.pop("client_kwargs", None)).items():  # s3fs has it
         given.setdefault(name, value)
     config: dict[str, Any] = {}
+    said: dict[str, str] = {}
     for name, value in {**_mapping("config", ours.pop("config", None)), **given}.items():
         own = NAMES[kind].get(name, name)
         if own in OBSTORE[kind]:
             if value is not None:
-                config[own] = value
+                config[own], said[own] = value, name
         elif own in CLIENT_OPTIONS and kind != "HTTP":
             client_options[own] = value
         else:
@@ -229,6 +230,7 @@ def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
     for name in client_options:
         if name not in CLIENT_OPTIONS or kind == "HTTP":
             _refuse(name, [] if kind == "HTTP" else sorted(CLIENT_OPTIONS), address)
+    _check_types(kind, config, client_options, said)
     _adjust(kind, config)
     usual = Policy()
     return Settings(
@@ -302,6 +304,24 @@ def _adjust(kind: str, config: dict[str, Any]) -> None:
             config.setdefault("region", os.environ.get("AWS_REGION") or "us-east-1")
     if kind == "S3Store" and config.get("request_payer") is False:
         config.pop("request_payer")
+
+
+def _check_types(
+    kind: str, config: dict[str, Any], client_options: Mapping[str, Any], said: Mapping[str, str]
+) -> None:
+    """What obstore and aiohttp would refuse later, without a word which option it was. No value is shown."""
+    for name, value in config.items():
+        if isinstance(value, os.PathLike) and name != "credential_provider":
+            value = config[name] = os.fspath(value)
+        if name in ("credential_provider", "headers"):
+            continue  # checked by who uses them
+        switch = name == "verify" or kind != "HTTP"
+        if not isinstance(value, str | bool if switch else str):
+            allowed = "a text, True or False" if switch else "a text"
+            raise StoreError(f"{said[name]} is of type {type(value).__name__}; {allowed} is allowed")
+    for name, value in client_options.items():
+        if not isinstance(value, str | bool | int | timedelta | Mapping | bytes | os.PathLike | None):
+            raise StoreError(f"{name} is of type {type(value).__name__}, which no such option has")
 
 
 def _refuse(name: str, known: list[str], address: Address) -> None:
