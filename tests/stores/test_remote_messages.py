@@ -114,3 +114,14 @@ def test_a_group_is_opened_in_one_request(place: Place) -> None:
         place.requests.clear()
         assert terrazzo.open(store, mode=mode).attrs["a"] == 1
         assert len(place.requests) == 1
+
+
+def test_every_look_for_a_format_is_counted_and_none_is_made_twice(place: Place) -> None:
+    store = RemoteStore("s3://b/x", endpoint_url=place.origin, trust_conditions=True, **ONCE)
+    terrazzo.create_array(store, shape=3, dtype="i1", zarr_format=2)
+    place.requests.clear()
+    with terrazzo.storage.traffic() as seen:
+        terrazzo.open_array(store, mode="r")
+    assert len(place.requests) == 8 and seen.round_trips == 3
+    assert seen.requests == 5  # a document of format 2 lies in up to four objects, and counts as one
+    assert sum(request.path.endswith("zarr.json") for request in place.requests) == 1

@@ -20,6 +20,7 @@ from terrazzo.metadata.draft_types import Fallback
 from terrazzo.metadata.n5 import is_n5
 from terrazzo.metadata.problems import describe
 from terrazzo.options import Options
+from terrazzo.stores.flow import watched
 from terrazzo.stores.store import Store
 from terrazzo.stores.wrappers import ReadOnlyStore
 
@@ -59,14 +60,15 @@ def find_view(
 ) -> DialectView | None:
     """The view in which there may be a node at `path`, where Zarr 3 has none there; None where no format has.
 
-    entry: what the store's `zarr.json` holds, where that is known.
+    entry: what the store's `zarr.json` holds, where that is known; at the root it is, and None says that there is none.
     """
     wanted = dict.fromkeys(
         [below(path, ARRAY), below(path, GROUP), below(path, ATTRIBUTES), ATTRIBUTES, ENTRY]
     )
-    if entry is not None:
+    if entry is not None or not path:
         del wanted[ENTRY]
-    found = dict(zip(wanted, store.get_partial_values([(key, (0, 1 << 20)) for key in wanted]), strict=True))
+    asked = watched(store).get_partial_values([(key, (0, 1 << 20)) for key in wanted])
+    found = dict(zip(wanted, asked, strict=True))
     entry = found.get(ENTRY, entry)
     if found[below(path, ARRAY)] is not None or found[below(path, GROUP)] is not None:
         return V2View(store, options)

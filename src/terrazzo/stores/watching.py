@@ -42,7 +42,7 @@ class Traffic:
     """What passes, counted while it does: a batch is one round trip, and as many requests as it has keys or ranges.
 
     A look that a store leaves out is no request: of a version that its ranges are checked against, of an object that
-    is replaced whole.
+    is replaced whole. A document of another format counts as one, in however many objects it lies.
     """
 
     def __init__(self) -> None:
