@@ -8,6 +8,7 @@ https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#core-data-types
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -195,8 +196,35 @@ class Float(DataType):
         return fill_of_bits([bits], self.form, self.numpy)
 
 
+class ComplexNumber(DataType):
+    """A real and an imaginary part, each a float of `form`: what their fill values are."""
+
+    @property
+    @abstractmethod
+    def form(self) -> FloatForm:
+        """Of each part."""
+
+    def default_fill(self) -> Fill:
+        return frozen_bytes(bytes(self.numpy.itemsize), self.numpy)
+
+    def fill_from_json(self, value: object, path: str = "fill_value", *, strict: bool = True) -> Fill:
+        return fill_of_bits(complex_from_json(value, self.form, path, strict=strict), self.form, self.numpy)
+
+    def fill_to_json(self, fill: Fill) -> list[float | str]:
+        return [float_to_json(bits, self.form) for bits in bits_of_fill(fill, 2)]
+
+    def cast_fill(self, value: object) -> Fill:
+        value = scalar(value)
+        if isinstance(value, np.generic) and value.dtype == self.numpy:
+            return frozen_bytes(value.tobytes(), self.numpy)
+        parts = complex_from_python(value, self.form)
+        if parts is None:
+            self.not_a_fill(value, f"a number or a pair [real, imaginary], each {allowed_numbers(self.form)}")
+        return fill_of_bits(parts, self.form, self.numpy)
+
+
 @dataclass(frozen=True)
-class Complex(DataType):
+class Complex(ComplexNumber):
     """Two floats: the real part, then the imaginary one."""
 
     bits: int
@@ -228,24 +256,6 @@ class Complex(DataType):
     @property
     def units(self) -> tuple[int, ...]:
         return (self.bits // 16,)
-
-    def default_fill(self) -> Fill:
-        return frozen(0, self.numpy)
-
-    def fill_from_json(self, value: object, path: str = "fill_value", *, strict: bool = True) -> Fill:
-        return fill_of_bits(complex_from_json(value, self.form, path, strict=strict), self.form, self.numpy)
-
-    def fill_to_json(self, fill: Fill) -> list[float | str]:
-        return [float_to_json(bits, self.form) for bits in bits_of_fill(fill, 2)]
-
-    def cast_fill(self, value: object) -> Fill:
-        value = scalar(value)
-        if isinstance(value, np.generic) and value.dtype == self.numpy:
-            return frozen_bytes(value.tobytes(), self.numpy)
-        parts = complex_from_python(value, self.form)
-        if parts is None:
-            self.not_a_fill(value, f"a number or a pair [real, imaginary], each {allowed_numbers(self.form)}")
-        return fill_of_bits(parts, self.form, self.numpy)
 
 
 def bounds(bits: int, signed: bool) -> tuple[int, int]:

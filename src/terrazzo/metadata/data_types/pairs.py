@@ -13,14 +13,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from terrazzo.metadata.data_types.contract import DataType, Fill, frozen_bytes, only_members, scalar
-from terrazzo.metadata.data_types.floats import FloatForm, allowed_numbers, float_to_json
-from terrazzo.metadata.data_types.numeric import (
-    bits_of_fill,
-    complex_from_json,
-    complex_from_python,
-    fill_of_bits,
-)
+from terrazzo.metadata.data_types.contract import only_members
+from terrazzo.metadata.data_types.floats import FloatForm
+from terrazzo.metadata.data_types.numeric import ComplexNumber
 from terrazzo.metadata.data_types.small import FLOATS, float_form, ml_dtype
 
 __all__ = ["ComplexPair"]
@@ -29,7 +24,7 @@ PARTS = tuple(name for name, (bits, _, _) in FLOATS.items() if bits <= 8)
 
 
 @dataclass(frozen=True)
-class ComplexPair(DataType):
+class ComplexPair(ComplexNumber):
     """`real` and `imag`, each a float of `part`."""
 
     part: str
@@ -66,21 +61,3 @@ class ComplexPair(DataType):
     @property
     def units(self) -> tuple[int, ...]:
         return ()
-
-    def default_fill(self) -> Fill:
-        return frozen_bytes(bytes(2), self.numpy)
-
-    def fill_from_json(self, value: object, path: str = "fill_value", *, strict: bool = True) -> Fill:
-        return fill_of_bits(complex_from_json(value, self.form, path, strict=strict), self.form, self.numpy)
-
-    def fill_to_json(self, fill: Fill) -> list[float | str]:
-        return [float_to_json(bits, self.form) for bits in bits_of_fill(fill, 2)]
-
-    def cast_fill(self, value: object) -> Fill:
-        value = scalar(value)
-        if isinstance(value, np.void) and value.dtype == self.numpy:
-            return frozen_bytes(value.tobytes(), self.numpy)
-        parts = complex_from_python(value, self.form)
-        if parts is None:
-            self.not_a_fill(value, f"a number or a pair [real, imaginary], each {allowed_numbers(self.form)}")
-        return fill_of_bits(parts, self.form, self.numpy)

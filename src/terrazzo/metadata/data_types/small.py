@@ -24,10 +24,9 @@ from terrazzo.metadata.data_types.floats import (
     float_to_json,
 )
 from terrazzo.metadata.data_types.numeric import (
+    ComplexNumber,
     bits_of_fill,
     bounds,
-    complex_from_json,
-    complex_from_python,
     fill_of_bits,
     integer_from_json,
     integer_from_python,
@@ -161,7 +160,7 @@ class SmallFloat(DataType):
 
 
 @dataclass(frozen=True)
-class SmallComplex(DataType):
+class SmallComplex(ComplexNumber):
     """Two float16 or two bfloat16: the real part, then the imaginary one."""
 
     kind: str
@@ -196,24 +195,6 @@ class SmallComplex(DataType):
     @property
     def units(self) -> tuple[int, ...]:
         return (2,)
-
-    def default_fill(self) -> Fill:
-        return frozen_bytes(bytes(4), self.numpy)
-
-    def fill_from_json(self, value: object, path: str = "fill_value", *, strict: bool = True) -> Fill:
-        return fill_of_bits(complex_from_json(value, self.form, path, strict=strict), self.form, self.numpy)
-
-    def fill_to_json(self, fill: Fill) -> list[float | str]:
-        return [float_to_json(bits, self.form) for bits in bits_of_fill(fill, 2)]
-
-    def cast_fill(self, value: object) -> Fill:
-        value = scalar(value)
-        if isinstance(value, np.generic) and value.dtype == self.numpy:
-            return frozen_bytes(value.tobytes(), self.numpy)
-        parts = complex_from_python(value, self.form)
-        if parts is None:
-            self.not_a_fill(value, f"a number or a pair [real, imaginary], each {allowed_numbers(self.form)}")
-        return fill_of_bits(parts, self.form, self.numpy)
 
 
 def is_ml_dtype(dtype: np.dtype[Any]) -> bool:
