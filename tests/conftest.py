@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -15,3 +17,7 @@ settings.register_profile(
     "search", parent=settings.get_profile("suite"), max_examples=2000, derandomize=False
 )
 settings.load_profile("suite")
+
+# A shell that starts the suite in the background lets it ignore interrupts, and so would every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
