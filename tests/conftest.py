@@ -18,6 +18,6 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
-# A shell that starts the suite in the background lets it ignore interrupts, and so would every process that a test starts.
+# A shell that starts the suite in the background lets it ignore interrupts; so would each process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
