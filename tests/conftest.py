@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -21,3 +24,12 @@ settings.load_profile("suite")
 # A shell that starts the suite in the background lets it ignore interrupts; so would each process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def services_are_strangers() -> Iterator[None]:
+    """Nothing is known of a service from the test before: ports come again, with other servers behind them."""
+    yield
+    conditions = sys.modules.get("terrazzo.stores.remote.conditions")
+    if conditions is not None:
+        conditions._verdicts.clear()

@@ -38,11 +38,12 @@ PROBES = 20
 
 
 class Verdict:
-    """What is known about a service. problem: why stale writes are not refused reliably, "" where they are, None as
-    long as nobody asked. bare: ETags go without their quotes (Ceph's gateway wants that), None as long as unknown."""
+    """What is known about a service. trusted: a probe found that it refuses stale writes (what a probe finds amiss is
+    no part of it: services are mended). bare: ETags go without their quotes (Ceph's gateway wants that), None as long
+    as unknown."""
 
     def __init__(self) -> None:
-        self.problem: str | None = None
+        self.trusted = False
         self.bare: bool | None = None
         self._turn: tuple[int, asyncio.Lock] | None = None
 
@@ -68,8 +69,8 @@ class Writing:
         self._client = client
         self._patience = patience
         self._verdict = verdict_on(place.service)
-        if place.trusted and self._verdict.problem is None:
-            self._verdict.problem = ""
+        #: what the probe of this store found amiss, "" as long as nothing
+        self._problem = ""
 
     # -- objects ------------------------------------------------------------------------------------------------------
 
@@ -216,13 +217,15 @@ class Writing:
     async def trusted(self) -> None:
         """Return where the service refuses stale writes; UnsupportedError with the reason where it does not."""
         verdict = self._verdict
-        if verdict.problem is None:
-            async with verdict.turn():
-                if verdict.problem is None:
-                    verdict.problem = await self._probe()
-        if verdict.problem:
+        if self._place.trusted or verdict.trusted:
+            return
+        async with verdict.turn():
+            if not (verdict.trusted or self._problem):
+                self._problem = await self._probe()
+                verdict.trusted = not self._problem
+        if self._problem:
             raise UnsupportedError(
-                f"{self._place.name} cannot be written to by several at a time: {verdict.problem}; {_ALONE}"
+                f"{self._place.name} cannot be written to by several at a time: {self._problem}; {_ALONE}"
             )
 
     async def _probe(self) -> str:
