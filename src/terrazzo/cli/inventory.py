@@ -8,7 +8,7 @@ from typing import Any
 from terrazzo.arrays.array import Array
 from terrazzo.care.hierarchy import Summary, inventories
 from terrazzo.care.presence import presence_map
-from terrazzo.cli.output import print_fields, print_json, print_lines, write_picture
+from terrazzo.cli.output import address_shown, print_fields, print_json, print_lines, write_picture
 from terrazzo.cli.selection import parse_selection
 from terrazzo.drawing import nbytes_text, printable
 from terrazzo.groups.group import Group
@@ -84,10 +84,10 @@ def _of_group(group: Group, arguments: argparse.Namespace) -> int:
     """One line for every array below a group, and all of them together."""
     for word in ("region", "save", "against", "picture"):
         if getattr(arguments, word) is not None:
-            raise ValueError(f"{word} is for one array, and {arguments.url!r} is a group; name the array")
+            raise ValueError(f"{word} is for one array, and {address_shown(arguments.url)!r} is a group; name the array")
     if arguments.map or arguments.chunks:
         raise ValueError(
-            f"maps and tables are of one array, and {arguments.url!r} is a group; name the array"
+            f"maps and tables are of one array, and {address_shown(arguments.url)!r} is a group; name the array"
         )
     found = inventories(group, slack=arguments.slack, progress=not arguments.quiet)
     nothing = Summary(0, 0, 0, 0, 0, 0, 0, 0 if arguments.slack else None)

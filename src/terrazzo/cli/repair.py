@@ -6,7 +6,7 @@ import argparse
 
 from terrazzo.care.repair import repair
 from terrazzo.care.stating import state_shards
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import address_shown, print_json, print_lines
 from terrazzo.drawing import printable
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -66,5 +66,5 @@ def run(arguments: argparse.Namespace) -> int:
         for key in report.refused:
             print_lines(f"left as it is: {printable(key)} is a file of another format too")
         place = arguments.to or (arguments.url if arguments.in_place else report.place)
-        print_lines(f"{printable(place)}: {report}")
+        print_lines(f"{printable(address_shown(place))}: {report}")
     return 4 if report.lost else 0 if report.ok else 1
