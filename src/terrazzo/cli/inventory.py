@@ -84,7 +84,9 @@ def _of_group(group: Group, arguments: argparse.Namespace) -> int:
     """One line for every array below a group, and all of them together."""
     for word in ("region", "save", "against", "picture"):
         if getattr(arguments, word) is not None:
-            raise ValueError(f"{word} is for one array, and {address_shown(arguments.url)!r} is a group; name the array")
+            raise ValueError(
+                f"{word} is for one array, and {address_shown(arguments.url)!r} is a group; name the array"
+            )
     if arguments.map or arguments.chunks:
         raise ValueError(
             f"maps and tables are of one array, and {address_shown(arguments.url)!r} is a group; name the array"
