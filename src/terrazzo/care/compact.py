@@ -75,7 +75,7 @@ def compact(
         raise ValueError("a region is of one array; name the array, or compact all of the group")
     for array in arrays:
         if array.read_only:
-            raise ReadOnlyError(f"array {array.path!r} was opened for reading; open it with mode='r+'")
+            raise ReadOnlyError(f"array {array.name!r} was opened for reading; open it with mode='r+'")
     if chunk_order not in (None, "morton", "C", "F"):
         raise ValueError(f"chunk_order={chunk_order!r}; 'morton', 'C', 'F' or None is allowed")
     if not 0 <= dead <= 1:

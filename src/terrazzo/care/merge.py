@@ -54,9 +54,9 @@ def merge(
     """
     array = node if isinstance(node, Array) else open_array(node, mode="r+", storage_options=storage_options)
     if array.read_only:
-        raise ReadOnlyError(f"array {array.path!r} was opened for reading; open it with mode='r+'")
+        raise ReadOnlyError(f"array {array.name!r} was opened for reading; open it with mode='r+'")
     if not -array.ndim <= axis < array.ndim:
-        raise ValueError(f"array {array.path!r} has {array.ndim} dimensions; there is no axis {axis}")
+        raise ValueError(f"array {array.name!r} has {array.ndim} dimensions; there is no axis {axis}")
     axis %= array.ndim
     old = array.layout
     edges, first, merged = _plan(array, axis, edge)
@@ -80,12 +80,12 @@ def merge(
     array.store.sync()
     if stored_versions(array, tail) != before:
         raise ConflictError(
-            f"array {array.path!r}: chunks changed while they were merged; nothing was changed, begin again"
+            f"array {array.name!r}: chunks changed while they were merged; nothing was changed, begin again"
         )
 
     def announce(document: ArrayMetadata) -> ArrayMetadata:
         if document.chunk_grid != array.metadata.chunk_grid or document.shape != array.shape:
-            raise ConflictError(f"array {array.path!r} was resized while its chunks were merged; begin again")
+            raise ConflictError(f"array {array.name!r} was resized while its chunks were merged; begin again")
         return announced(document, axis, first, new.grid.to_extension())
 
     document = change_document(array.store, array.path, ArrayMetadata, announce, array.options)
@@ -99,7 +99,7 @@ def _plan(array: Array, axis: int, edge: int | None) -> tuple[list[int], int, li
     count = dim.count(array.shape[axis])
     if dim.covered is None:
         raise ValueError(
-            f"array {array.path!r}: all chunks along axis {axis} have one length, so appending fills them; merging is "
+            f"array {array.name!r}: all chunks along axis {axis} have one length, so appending fills them; merging is "
             "for grids whose edges are listed ('rectilinear')"
         )
     edges = [dim.begin(i + 1) - dim.begin(i) for i in range(count)]

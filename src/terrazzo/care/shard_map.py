@@ -14,7 +14,7 @@ import numpy as np
 
 from terrazzo.arrays.array import Array
 from terrazzo.drawing import shard_map_png, shard_map_svg, shard_map_text
-from terrazzo.errors import BoundsCheckError, ChunkNotFoundError, ShardError
+from terrazzo.errors import BoundsCheckError, ChunkNotFoundError, CodecError, ShardError
 from terrazzo.groups.opening import open_array
 from terrazzo.index import first_range
 from terrazzo.inventory.slack import zeros_at_end
@@ -96,7 +96,10 @@ def shard_map(
             raise ShardError(
                 f"shard {key!r} has {size:,} bytes, fewer than the {needed:,} of its index: it was cut short"
             )
-        entries = sharding.decode_index(first, count)
+        try:
+            entries = sharding.decode_index(first, count)
+        except (CodecError, ShardError) as error:
+            raise type(error)(f"shard {key!r}: the index cannot be read: {error}") from error
         slack = _slack(array, source, entries, size, sharding.index_span(count, size))
     return ShardMap(key, place, entries, size, asked, count, layout.chain.spec.nbytes, slack)
 

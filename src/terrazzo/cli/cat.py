@@ -18,7 +18,7 @@ from terrazzo.arrays.explain import Explainer
 from terrazzo.cli.output import address_shown, print_fields, print_json
 from terrazzo.cli.selection import Box, parse_selection, pieces
 from terrazzo.drawing import printable
-from terrazzo.errors import NodeNotFoundError
+from terrazzo.errors import NodeTypeValidationError
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open as open_node
 from terrazzo.progress import follow
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         array = open_node(arguments.url, mode="r")
     if isinstance(array, Group):
         inside = ", ".join(sorted(array.array_keys())[:10]) if array.store.listable else ""
-        raise NodeNotFoundError(
+        raise NodeTypeValidationError(
             f"{address_shown(arguments.url)!r} is a group, not an array"
             + (f"; its arrays are {inside}" if inside else "")
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care import Report, check
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import counted, print_json, print_lines
 from terrazzo.drawing import nbytes_text, printable
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -41,13 +41,13 @@ def _print(report: Report) -> None:
     if report.left_out:
         print_lines(f"and {report.left_out:,} problems more")
     lines = [
-        f"{_count(report.groups, 'group')}, {_count(report.arrays, 'array')}, "
-        f"{_count(report.objects, 'object')} of {nbytes_text(report.nbytes)}, {_count(report.chunks, 'chunk')}",
+        f"{counted(report.groups, 'group')}, {counted(report.arrays, 'array')}, "
+        f"{counted(report.objects, 'object')} of {nbytes_text(report.nbytes)}, {counted(report.chunks, 'chunk')}",
         f"dead space {nbytes_text(report.dead_nbytes)}"
         + (f", {nbytes_text(report.slack_nbytes)} of it slack" if report.slack_nbytes else ""),
     ]
     if report.verified:
-        lines.append(f"{_count(report.decoded, 'chunk')} decoded")
+        lines.append(f"{counted(report.decoded, 'chunk')} decoded")
     else:
         lines.append("chunks were not decoded (--verify-data does)")
     if not report.listed:
@@ -55,9 +55,5 @@ def _print(report: Report) -> None:
     if not report.complete:
         lines.append("the time was over before everything was looked at")
     found = len(report.problems) + report.left_out
-    lines.append("nothing is wrong" if report.ok else _count(found, "problem"))
+    lines.append("nothing is wrong" if report.ok else counted(found, "problem"))
     print_lines("; ".join(lines))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")

@@ -115,6 +115,16 @@ def _fields(found: Summary) -> list[tuple[str, object]]:
     return [
         ("chunks stored", f"{found.chunks:,} of {found.of:,}"),
         ("objects", f"{found.objects:,} of {nbytes_text(found.nbytes)}"),
-        ("chunk bytes", f"{nbytes_text(found.chunk_nbytes)}, {found.ratio:.1f} times smaller than decoded"),
+        ("chunk bytes", nbytes_text(found.chunk_nbytes) + _smaller(found.ratio)),
         ("dead bytes", nbytes_text(found.dead_nbytes) + slack),
     ]
+
+
+def _smaller(ratio: float) -> str:
+    if not ratio:
+        return ""
+    return (
+        f", {ratio:.1f} times smaller than decoded"
+        if ratio >= 1
+        else f", {1 / ratio:.1f} times larger than decoded"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care.migrate import Migration, migrate
-from terrazzo.cli.output import print_json, print_lines
+from terrazzo.cli.output import counted, print_json, print_lines
 
 __all__ = ["NAME", "add_arguments", "run"]
 
@@ -59,15 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _sentence(report: Migration) -> str:
     parts = [
-        f"{report.source} to {report.target}: {report.nodes:,} documents",
-        f"{report.same:,} chunks stay, {report.linked:,} linked, {report.copied:,} copied",
+        f"{report.source} to {report.target}: {counted(report.nodes, 'document')}",
+        f"{counted(report.same, 'chunk')} left in place, {report.linked:,} linked, {report.copied:,} copied",
     ]
     if report.encoded:
-        parts.append(f"{len(report.encoded):,} arrays encoded anew")
+        parts.append(f"{counted(len(report.encoded), 'array')} encoded anew")
     if report.verified:
         parts.append("all values are equal")
     if report.removed:
-        parts.append(f"{report.removed:,} old keys removed")
+        parts.append(f"{counted(report.removed, 'old key')} removed")
     if report.dry_run:
         parts.append("nothing was changed (dry run)")
     return "; ".join(parts)

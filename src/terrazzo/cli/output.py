@@ -17,6 +17,7 @@ from terrazzo.drawing import printable, text_table
 
 __all__ = [
     "address_shown",
+    "counted",
     "parse_shape",
     "print_fields",
     "print_json",
@@ -54,6 +55,11 @@ def address_shown(text: str) -> str:
     from terrazzo.stores.remote.address import shown  # the room of remote stores takes long to import
 
     return shown(text)
+
+
+def counted(number: int, word: str) -> str:
+    """A number with a word, which gets its plural."""
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def short_json(value: Any, longest: int = 200) -> str:

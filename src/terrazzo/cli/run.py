@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import argparse
+import errno
 import os
 import sys
 import threading
@@ -33,7 +34,8 @@ from terrazzo.cli import (
     show,
     tree,
 )
-from terrazzo.cli.output import print_json
+from terrazzo.cli.hints import GENERAL, not_an_array, not_found
+from terrazzo.cli.output import address_shown, print_json
 from terrazzo.drawing import printable
 from terrazzo.errors import (
     ChunkNotFoundError,
@@ -42,10 +44,13 @@ from terrazzo.errors import (
     LimitError,
     MetadataError,
     NodeNotFoundError,
+    NodeTypeValidationError,
     SelectionError,
     ShardError,
+    StoreError,
     TerrazzoError,
 )
+from terrazzo.groups.opening import open as open_node
 
 __all__ = ["EXIT_CODES", "main"]
 
@@ -157,19 +162,37 @@ def _failed(error: Exception, arguments: argparse.Namespace) -> int:
         str(error) if isinstance(error, (TerrazzoError, OSError, ValueError, TypeError, ImportError)) else ""
     )
     text = text or f"{type(error).__name__}: {error}"
-    print(f"terrazzo: error: {printable(text)}", file=sys.stderr)
+    if isinstance(error, (NodeNotFoundError, StoreError)):
+        text = text.partition("; mode ")[0].partition("; mode=")[0]  # of functions, not of verbs
+    print(f"terrazzo: error: {printable(_with_place(text, error, arguments))}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {printable(hint)}", file=sys.stderr)
     if arguments.json:
         print_json({"error": {"kind": type(error).__name__, "message": text, "exit": code}})
     return code
 
 
+def _with_place(text: str, error: Exception, arguments: argparse.Namespace) -> str:
+    """A sentence about a key or a document names the place too, where the command has only one."""
+    url = getattr(arguments, "url", None)
+    if url is None and isinstance(error, MetadataError) and _unreadable(arguments):
+        url = arguments.source
+    placed = (StoreError, MetadataError, CodecError, ShardError, LimitError, ChunkNotFoundError)
+    if url is None or not isinstance(error, placed) or os.path.basename(url.rstrip("/")) in text:
+        return text
+    return f"{address_shown(url)}: {text}"
+
+
 def _meaning(error: Exception, arguments: argparse.Namespace) -> tuple[int, str]:
+    url = getattr(arguments, "url", None) or getattr(arguments, "source", None)
     match error:
         case NodeNotFoundError():
-            return 3, "`terrazzo ls` or `terrazzo tree` of the folder above shows what is there"
+            return 3, GENERAL if getattr(arguments, "path", None) else not_found(url)
+        case NodeTypeValidationError():
+            return 3, not_an_array(url)
         case FileNotFoundError():
+            return 3, ""
+        case StoreError() if error.errno == errno.ENOENT:
             return 3, ""
         case ContainsNodeError():
             return (
@@ -183,11 +206,8 @@ def _meaning(error: Exception, arguments: argparse.Namespace) -> tuple[int, str]
         case CodecError() | ShardError():
             return 4, "`terrazzo check --verify-data` lists everything that is wrong"
         case MetadataError() | LimitError():
-            return (
-                (2, "")
-                if getattr(arguments, "makes", False)
-                else (4, "`terrazzo check` lists everything that is wrong")
-            )
+            made = getattr(arguments, "makes", False) and not _unreadable(arguments)
+            return (2, "") if made else (4, "`terrazzo check` lists everything that is wrong")
         case SelectionError():
             return 2, ""
         case TerrazzoError() | OSError() | ImportError():
@@ -198,3 +218,15 @@ def _meaning(error: Exception, arguments: argparse.Namespace) -> tuple[int, str]
             return 1, "less at a time: a smaller selection, or --memory"
         case _:
             return 1, "" if arguments.debug else "this should not happen; --debug shows where it did"
+
+
+def _unreadable(arguments: argparse.Namespace) -> bool:
+    """Whether what a verb that makes arrays was to copy is wrong, and not what was said of the copy."""
+    try:
+        if "source" in arguments:
+            open_node(arguments.source, mode="r")
+    except MetadataError:
+        return True
+    except Exception:
+        pass  # the first error is the one that is told
+    return False

@@ -8,6 +8,7 @@ A table of openers by scheme: other rooms add theirs with `register_opener`.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Mapping, MutableMapping
@@ -148,7 +149,9 @@ def _open_pipe(pipe: Pipe, mode: AccessMode, options: Mapping[str, Any]) -> tupl
 
 def _open_archive(path: str, mode: AccessMode, options: Mapping[str, Any]) -> Store:
     if mode == "r+" and not os.path.isfile(path):
-        raise StoreError(f"{path!r} does not exist; mode 'a' makes it")
+        absent = StoreError(f"{path!r} does not exist; mode 'a' makes it")
+        absent.errno = errno.ENOENT
+        raise absent
     from terrazzo.stores.zip import ZipStore  # zipfile takes long to import
 
     return ZipStore(path, _ARCHIVE_MODES[mode], **_fitting(options, ZipStore, path))

@@ -85,7 +85,9 @@ class ZipStore(Store):
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"{self.path!r} could not be opened: {error.strerror or error}") from error
+            told = StoreError(f"{self.path!r} could not be opened: {error.strerror or error}")
+            told.errno = error.errno
+            raise told from error
 
     def __repr__(self) -> str:
         return f"ZipStore({self.path!r}, {self.mode!r})"
