@@ -231,6 +231,8 @@ def test_a_grid_can_be_sent_and_compared() -> None:
         ({**PAGE_RECTILINEAR, "chunk_shape": [256]}, "two positive integers"),
         ({**PAGE_RECTILINEAR, "chunk_shape": [256, 0]}, "two positive integers"),
         ({**PAGE_RECTILINEAR, "parent_order": 8}, "unknown"),
+        ({**PAGE_RECTILINEAR, "ellipsoid": "sphere"}, "crs of a rectilinear grid says it"),
+        ({**PAGE_RECTILINEAR, "coordinates": "cell_ids"}, "has y and x"),
     ],
 )
 def test_what_is_wrong_is_said(keys: dict[str, Any], words: str) -> None:

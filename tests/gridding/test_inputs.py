@@ -19,6 +19,7 @@ from terrazzo.gridding import (
     ShardFailedError,
     load_config,
     make_plan,
+    open_grid,
     run,
 )
 from terrazzo.gridding.inputs import FunctionSource, SpilledSource, source_from
@@ -162,6 +163,15 @@ def test_what_is_wrong_with_points_is_said(tmp_path: Path) -> None:
         run(config, store=tmp_path)
     with pytest.raises(SchemaError, match="no column"):
         run(config, {name: points[name] for name in ("longitude", "latitude")}, store=tmp_path)
+    with pytest.raises(SchemaError, match="column 'h_li' of the points holds datetime64"):
+        run(config, {**points, "h_li": points["h_li"].astype("M8[s]")}, store=tmp_path)
+    with pytest.raises(GridConfigError, match="column 'longitude' of the points holds <U"):
+        run(config, {**points, "longitude": points["longitude"].astype(str)}, store=tmp_path)
+    for codecs in (["nonsense"], ["zstd", "bytes"], ["crc32c"], ["vlen-utf8"], ["transpose"]):
+        wrong = configuration(GRID, HEIGHTS)
+        wrong["output"]["storage"] = {"inner_codecs": codecs}
+        with pytest.raises(GridConfigError, match="output.storage.inner_codecs is"):
+            run(wrong, points, store=tmp_path)
     with pytest.raises(GridConfigError, match="nothing matches"):
         Config.from_dict(configuration(GRID, HEIGHTS, {**ATL06, "files": str(tmp_path / "*.h5")}))
     with pytest.raises(FileNotFoundError, match="no file"):
@@ -302,3 +312,47 @@ def test_datasets_that_do_not_fit_are_named(group: str, words: str, tmp_path: Pa
     with pytest.raises(GridConfigError, match=words):
         run(config, store=tmp_path / "store")
     assert not (tmp_path / "store").exists()
+
+
+def test_what_is_masked_or_filled_is_no_number(tmp_path: Path) -> None:
+    grid = healpix(1, 3, 4)
+    fields = {
+        "all": "count",
+        "n": {"function": "count", "source": "h"},
+        "mean": {"function": "nanmean", "source": "h", "dtype": "float64"},
+    }
+    h = np.array([1, 2, -99, 3], np.int16)
+    place = {"lon": np.full(4, 10.0), "lat": np.full(4, 20.0)}
+
+    def found(points: Any, source: Any, name: str) -> list[Any]:
+        run(configuration(grid, fields, source), points, store=tmp_path / name)
+        store = open_grid(tmp_path / name)
+        return [store.point(10.0, 20.0, field) for field in fields]
+
+    columns = {"longitude": place["lon"], "latitude": place["lat"]}
+    assert found({**columns, "h": np.ma.masked_equal(h, -99)}, None, "masked") == [4, 3, 2.0]
+    assert found({**columns, "h": np.ma.masked_equal(h.astype("f4"), -99)}, None, "floats") == [4, 3, 2.0]
+    assert found({**columns, "h": np.ma.masked_equal(h, 7)}, None, "none masked") == [4, 4, -23.25]
+    hidden = np.ma.array(place["lon"], mask=[False, False, False, True])
+    assert found({**columns, "longitude": hidden, "h": h}, None, "place") == [3, 3, -32.0]
+
+    source = {
+        "reader": "hdf5",
+        "files": str(tmp_path / "a.h5"),
+        "coordinates": {"longitude": "lon", "latitude": "lat"},
+        "variables": {"h": "h"},
+    }
+    for k, (stored, said, wanted) in enumerate(
+        [
+            (h, {"_FillValue": np.int16(-99)}, [4, 3, 2.0]),
+            (h.astype("f4"), {"_FillValue": np.array([-99], "f4")}, [4, 3, 2.0]),
+            (h * 10, {"_FillValue": np.int16(-990), "scale_factor": 0.1, "add_offset": 5.0}, [4, 3, 7.0]),
+            (h, {"_FillValue": "none"}, [4, 4, -23.25]),
+            (h, {"scale_factor": np.float32(2)}, [4, 4, -46.5]),
+            (h.astype(">i2"), {}, [4, 4, -23.25]),
+        ]
+    ):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["lon"], file["lat"], file["h"] = place["lon"], place["lat"], stored
+            file["h"].attrs.update(said)
+        assert found(None, source, f"file {k}") == pytest.approx(wanted)

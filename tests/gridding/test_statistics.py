@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terrazzo.gridding import Config, GridConfigError, SchemaError, json_schema
+from terrazzo.gridding.accumulate import cast
 from terrazzo.gridding.fields import fields_from
 from terrazzo.gridding.statistics import Cells, Points, digest_quantile, sort_by_cell, statistic_for
 from tests.gridding.cases import ATL06, PAGE_HEALPIX, PAGE_RECTILINEAR
@@ -285,6 +286,7 @@ def test_an_expression_of_points_needs_a_reduction() -> None:
         ({"function": "mean", "source": "h", "params": {"q": 1}}, "takes none"),
         ({"function": "quantile", "source": "h"}, "params.q is missing"),
         ({"function": "quantile", "source": "h", "params": {"q": 2}}, "from 0 to 1"),
+        ({"function": "var", "source": "h", "params": {"ddof": 1.5}}, "ddof is 1.5"),
         ({"function": "histogram", "source": "h", "params": {"bins": 3}}, "range"),
         ({"function": "mean", "source": "h", "attrs": {"a": float("nan")}}, "JSON"),
         ({"function": "mean", "sorce": "h"}, "did you mean source"),
@@ -318,6 +320,15 @@ def test_names_that_arrays_cannot_have(name: str) -> None:
         ({"output": None}, "output is missing"),
         ({"execution": {"engine": "spark"}}, "engine"),
         ({"execution": {"workers": 0}}, "workers"),
+        (
+            {
+                "output": {
+                    "grid": {"type": "healpix", "parent_order": 2, "child_order": 5},
+                    "storage": {"inner_codecs": []},
+                }
+            },
+            "a list of codecs is needed",
+        ),
         ({"execution": {"retries": -1}}, "retries"),
         ({"execution": {"timeout": 0}}, "timeout"),
         ({"pipeline": {"type": "temporal"}}, "only spatial"),
@@ -378,3 +389,49 @@ def test_large_means_cost_no_digits(offset: float, scale: float, size: int) -> N
         error = abs(np.longdouble(found) - right)
         # a variance is as good as its values are: their last digits are noise of their own
         assert error <= 1e-13 * abs(right) + (1e-30 if name == "var" else 0), (name, found, right)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_that_do_not_fit_are_refused(dtype: str) -> None:
+    field = fields_from({"f": {"function": "max", "source": "h", "dtype": dtype}}, COLUMNS)["f"]
+    limits = np.iinfo(dtype)
+    for found in (
+        np.array([float(limits.max) * 2]),
+        np.array([limits.max + 1], object).astype(np.float64),
+        np.array([np.inf]),
+        np.array([-np.inf]),
+        np.array([float(limits.min) * 2 - 1]),
+    ):
+        with pytest.raises(SchemaError, match="declare a wider dtype"):
+            cast(found, field)
+    if dtype != "uint64":
+        with pytest.raises(SchemaError, match=f"from {limits.min} to {limits.max}"):
+            cast(np.array([limits.max + 1], np.uint64), field)
+    kept = np.array([limits.min, 0, limits.max], dtype)
+    assert (cast(kept, field) == kept).all()
+    if dtype == "uint8":
+        # a part of a number is cut off, as numpy does
+        assert cast(np.array([-0.5, 254.9, 255.9, np.nan]), field).tolist() == [0, 254, 255, 0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_expressions_of_integers_do_not_wrap_around(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    low, high = (0, 120) if limits.bits > 8 else (limits.min, limits.max)
+    columns = {"h": np.array([low, high, high], dtype)}
+    points = Points(Cells(np.array([0]), np.array([0]), 3), None, columns)
+
+    def computed(text: str) -> float:
+        return float(fields_from({"f": {"expression": text}}, ["h"])["f"].statistic.compute(points)[0])
+
+    assert computed("np.max(h) - np.min(h)") == high - low
+    assert computed("np.sum(h**2)") == low**2 + 2 * high**2
+    assert computed("np.min(h - 200)") == low - 200
+    assert computed("np.sum((h & 1) == 0)") == sum(v & 1 == 0 for v in (low, high, high))
+    assert computed("np.max((h + 200)**-1)") == 1 / (low + 200)
+
+
+def test_large_unsigned_columns_in_expressions() -> None:
+    points = Points(Cells(np.array([0]), np.array([0]), 1), None, {"h": np.array([(1 << 64) - 1], np.uint64)})
+    statistic = fields_from({"f": {"expression": "np.max(h)"}}, ["h"])["f"].statistic
+    assert statistic.compute(points)[0] == float((1 << 64) - 1)

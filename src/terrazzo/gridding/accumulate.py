@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo.gridding.configuration import Config
-from terrazzo.gridding.errors import ChunkNotUniformError
+from terrazzo.gridding.errors import ChunkNotUniformError, SchemaError
 from terrazzo.gridding.fields import Field
 from terrazzo.gridding.inputs import Batch
 from terrazzo.gridding.statistics import Cells, Points, State, sort_by_cell
@@ -167,11 +167,35 @@ def uniform(
 
 
 def cast(values: Array, one: Field) -> Array:
-    """The values in the field's type; NaN in a type without NaN is the fill value."""
+    """The values in the field's type; NaN in a type without NaN is the fill value.
+
+    Raises SchemaError where an integer type does not hold a value.
+    """
     values = np.asarray(values)
     if one.dtype.kind in "iub" and values.dtype.kind == "f":
         missing = np.isnan(values)
         if missing.any():
             values = np.where(missing, np.float64(one.fill_value), values)
+    if one.dtype.kind in "iu" and not np.can_cast(values.dtype, one.dtype):
+        _check_range(values, one)
     with np.errstate(invalid="ignore", over="ignore"):
         return values.astype(one.dtype)
+
+
+def _check_range(values: Array, one: Field) -> None:
+    """Refuse what would come out of an integer type as another number."""
+    limits = np.iinfo(one.dtype)
+    if values.dtype.kind == "f":
+        # not every greatest integer has a float of its own, but the power of two after it has
+        outside = (np.trunc(values) < float(limits.min)) | (values >= float(limits.max + 1))
+    else:
+        outside = np.zeros(values.shape, np.bool_)
+        if values.dtype.kind == "i":
+            outside |= values < limits.min
+        outside |= values > limits.max
+    if outside.any():
+        found = values[outside].flat[0]
+        raise SchemaError(
+            f"field {one.name!r} has the type {one.dtype}, which goes from {limits.min} to {limits.max}, and the "
+            f"{one.statistic.name} of a cell is {found}; declare a wider dtype"
+        )

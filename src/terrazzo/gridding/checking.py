@@ -57,7 +57,7 @@ def boolean(value: object, where: str) -> bool:
     return value
 
 
-def whole(value: object, where: str, least: int = 1) -> int:
+def whole(value: object, where: str, least: int = 1, kind: Kind = GridConfigError) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise GridConfigError(f"{where} is {value!r}; an integer of at least {least} is needed")
+        raise kind(f"{where} is {value!r}; an integer of at least {least} is needed")
     return value

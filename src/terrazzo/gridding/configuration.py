@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -223,6 +223,12 @@ def grid_from(given: Mapping[str, Any]) -> Grid:
     if kind == "rectilinear":
         check_known(given, RECTILINEAR, "output.grid")
         check_keys(given)
+        if given.get("ellipsoid", "WGS84") != "WGS84":
+            raise refuse(
+                "ellipsoid", given["ellipsoid"], "the crs of a rectilinear grid says it; leave it out"
+            )
+        if given.get("coordinates", "none") != "none":
+            raise refuse("coordinates", given["coordinates"], "a rectilinear grid has y and x; leave it out")
         return RectilinearGrid(
             given["crs"],
             given["resolution"],
@@ -258,7 +264,7 @@ def _output(given: Mapping[str, Any], folder: Path) -> Output:
     consolidated = storage.get("consolidated", given.get("consolidate_metadata", False))
     return Output(
         store,
-        storage.get("inner_codecs", ("bytes",)),
+        _codecs(storage.get("inner_codecs", ("bytes",))),
         one_of(storage.get("index_location", "end"), ("start", "end"), "output.storage.index_location"),
         one_of(
             storage.get("companion_chunks", "shard"), ("shard", "unit"), "output.storage.companion_chunks"
@@ -267,6 +273,17 @@ def _output(given: Mapping[str, Any], folder: Path) -> Output:
         given.get("product_name"),
         whole(given.get("pyramid", 0), "output.pyramid", 0),
     )
+
+
+def _codecs(given: Any) -> Any:
+    """The codecs of inner chunks; whether they fit a field is seen where the arrays are made."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, Mapping) or not isinstance(given, Sequence) or not given:
+        raise GridConfigError(
+            f"output.storage.inner_codecs is {given!r}; a list of codecs is needed, such as [bytes, zstd, crc32c]"
+        )
+    return tuple(given)
 
 
 def _check_pyramid(levels: int, grid: Grid, fields: Mapping[str, Field]) -> None:

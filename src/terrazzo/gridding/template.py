@@ -14,7 +14,7 @@ import numpy as np
 
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.creation import array_metadata
-from terrazzo.errors import ContainsNodeError
+from terrazzo.errors import ContainsNodeError, TerrazzoError
 from terrazzo.gridding.configuration import Config, Output
 from terrazzo.gridding.conventions import MAPPING, field_attributes
 from terrazzo.gridding.errors import GridConfigError, GridMismatchError
@@ -56,11 +56,12 @@ def make_template(config: Config, store: Any = None, overwrite: bool = False) ->
         raise GridConfigError(
             "there is no store: output.store is missing in the configuration, and none was given"
         )
-    opened, below = open_store(where)
-    root = open_group(opened, path=below or None, mode="a")
     nested = {name: one for name, one in config.fields.items() if one.nests}
     grids = [config.grid, *coarser_grids(config.grid, config.output.pyramid)]
     parts = [(grid, nested if k else config.fields) for k, grid in enumerate(grids)]
+    _check_codecs(config.grid, config.output, config.fields)
+    opened, below = open_store(where)
+    root = open_group(opened, path=below or None, mode="a")
     if overwrite:
         for name in {one.group for one in grids} | set(level_names(root, config.grid.group)):
             if name in root:
@@ -71,6 +72,19 @@ def make_template(config: Config, store: Any = None, overwrite: bool = False) ->
     if levels:
         describe_levels(root, [base.grid, *(one.grid for one in levels)])
     return replace(base, levels=tuple(levels))
+
+
+def _check_codecs(grid: Grid, output: Output, fields: Mapping[str, Field]) -> None:
+    """Refuse codecs that are not known, or do not fit a field, before there is a group."""
+    for name, one in fields.items():
+        try:
+            array_metadata(**_field_document(grid, output, one))
+        except (TerrazzoError, TypeError, ValueError) as error:
+            raise GridConfigError(
+                f"output.storage.inner_codecs is {list(output.inner_codecs)!r}, and the field {name!r} cannot be "
+                f"stored so: {error}; first one codec from array to bytes, then any from bytes to bytes, such as "
+                "[bytes, zstd, crc32c]"
+            ) from None
 
 
 def _refuse_others(root: Group, grid: Grid, fields: Mapping[str, Field], output: Output) -> None:
@@ -156,9 +170,7 @@ def _field_document(grid: Grid, output: Output, field: Field) -> dict[str, Any]:
     else:
         shards = grid.shard_shape + trailing if grid.sharded else None
         document |= {"shape": grid.shape + trailing, "chunks": grid.chunk_shape + trailing, "shards": shards}
-    codecs = output.inner_codecs
-    names = [codecs] if isinstance(codecs, str) else list(codecs)
-    serializer, compressors = names[0], names[1:]
+    serializer, *compressors = output.inner_codecs
     document |= {"filters": None, "serializer": serializer, "compressors": compressors or None}
     if field.resolution == "cell" and grid.sharded:
         document["index_location"] = output.index_location

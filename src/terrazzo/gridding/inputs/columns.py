@@ -17,7 +17,7 @@ from terrazzo.gridding.grid import Grid
 from terrazzo.gridding.inputs.source import Array, Batch, Source, Survey
 from terrazzo.gridding.statistics import Cells, sort_by_cell
 
-__all__ = ["ColumnsSource", "columns_of"]
+__all__ = ["ColumnsSource"]
 
 
 class ColumnsSource(Source):
@@ -26,12 +26,12 @@ class ColumnsSource(Source):
     names = ("points",)
 
     def __init__(self, table: Any, longitude: str = "longitude", latitude: str = "latitude") -> None:
-        columns = columns_of(table)
+        given = _given(table)
+        columns = _numbers(given)
+        self._others = {str(name): str(column.dtype) for name, column in given.items() if name not in columns}
         for name in (longitude, latitude):
             if name not in columns:
-                raise GridConfigError(
-                    f"the points have no column {name!r}; there are {', '.join(columns) or 'none'}"
-                )
+                raise GridConfigError(self._missing(name, columns))
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             raise GridConfigError(f"the columns of the points have different lengths: {lengths}")
@@ -75,6 +75,7 @@ class ColumnsSource(Source):
             return self
         rows = self._rows(shard)
         part = ColumnsSource.__new__(ColumnsSource)
+        part._others = self._others
         part.columns = {name: column[rows] for name, column in self.columns.items() if name in columns}
         part.longitude, part.latitude = self.longitude[rows], self.latitude[rows]
         part._cells = None if self._cells is None else self._cells[rows]
@@ -83,11 +84,14 @@ class ColumnsSource(Source):
         return part
 
     def check(self, columns: frozenset[str]) -> None:
-        missing = sorted(columns - set(self.columns))
-        if missing:
-            raise SchemaError(
-                f"the points have no column {', '.join(missing)}; there are {', '.join(self.columns)}"
-            )
+        for name in sorted(columns - set(self.columns)):
+            raise SchemaError(self._missing(name, self.columns))
+
+    def _missing(self, name: str, columns: Mapping[str, Array]) -> str:
+        kind = self._others.get(name)
+        if kind is not None:
+            return f"column {name!r} of the points holds {kind}; numbers are needed, such as column.astype('float64')"
+        return f"the points have no column {name!r}; there are {', '.join(columns) or 'none'}"
 
     def batches(self, granule: int, columns: frozenset[str], most: int) -> Iterator[Batch]:
         self.check(columns)
@@ -109,8 +113,8 @@ class ColumnsSource(Source):
         return seen.hexdigest()
 
 
-def columns_of(table: Any) -> dict[str, Array]:
-    """The columns of a table as one-dimensional numpy arrays of numbers; columns of other kinds are left out.
+def _given(table: Any) -> dict[Any, Array]:
+    """Every column of a table, whatever it holds; what is masked is NaN.
 
     table: a mapping, a pandas DataFrame, anything with Arrow's `column_names` and `column`, a structured array.
     """
@@ -128,9 +132,21 @@ def columns_of(table: Any) -> dict[str, Array]:
             "points are a mapping of columns, a pandas or Arrow table or a structured array, not "
             f"{type(table).__name__}"
         )
+    return {name: _unmasked(column) for name, column in given.items()}
+
+
+def _unmasked(column: Any) -> Array:
+    if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "biuf" and np.ma.is_masked(column):
+        wide = np.array(column.data, column.dtype if column.dtype.kind == "f" else np.float64)
+        wide[np.ma.getmaskarray(column)] = np.nan
+        return wide
+    return np.asarray(column)
+
+
+def _numbers(given: Mapping[Any, Array]) -> dict[str, Array]:
+    """The columns of numbers, one-dimensional and in the machine's byte order; others are left out."""
     found = {}
-    for name, column in given.items():
-        values = np.asarray(column)
+    for name, values in given.items():
         if values.dtype.kind not in "biuf":
             continue
         if values.ndim != 1:

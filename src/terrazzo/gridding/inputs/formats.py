@@ -69,7 +69,28 @@ def _hdf5(path: str, group: str, paths: Mapping[str, str], most: int) -> Iterato
                     f"{os.path.basename(path)}: {paths[key]!r} has shape {one.shape}, and there are {n} points"
                 )
         for start in range(0, n, most):
-            yield {key: one[start : start + most] for key, one in sets.items()}
+            yield {key: _meant(one[start : start + most], one.attrs) for key, one in sets.items()}
+
+
+def _meant(values: Array, said: Mapping[str, Any]) -> Array:
+    """What stored values mean by CF's attributes: NaN where they are `_FillValue`; scaled, and moved by an offset.
+
+    Integers without any of these stay integers.
+    """
+    if values.dtype.kind not in "iuf":
+        return values
+    fill = np.ravel(said.get("_FillValue", ()))
+    missing = (
+        values == fill[0] if fill.size == 1 and fill.dtype.kind in "iuf" else np.zeros(values.shape, np.bool_)
+    )
+    scale, offset = (np.ravel(said.get(name, ())) for name in ("scale_factor", "add_offset"))
+    found = values
+    for each, function in ((scale, np.multiply), (offset, np.add)):
+        if each.size == 1 and each.dtype.kind in "iuf":
+            found = function(found, np.float64(each[0]), dtype=np.float64)
+    if missing.any():
+        found = np.where(missing, np.nan, found.astype(np.float64) if found.dtype.kind != "f" else found)
+    return found
 
 
 def _csv(path: str, group: str, paths: Mapping[str, str], most: int) -> Iterator[dict[str, Array]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from terrazzo.gridding.checking import check_known
+from terrazzo.gridding.checking import check_known, whole
 from terrazzo.gridding.errors import SchemaError
 from terrazzo.gridding.statistics.digest import Digest
 from terrazzo.gridding.statistics.exact import Function, Mode, Quantile
@@ -107,7 +107,7 @@ def _named(
         case "var" | "std":
             _only(params, ("ddof",), where, name)
             return Spread(
-                name, source, skip, int(_number(params.get("ddof", 0), f"{where}.params.ddof", 0, 1e6))
+                name, source, skip, whole(params.get("ddof", 0), f"{where}.params.ddof", 0, SchemaError)
             )
         case "first" | "last":
             _only(params, ("by",), where, name)

@@ -146,8 +146,12 @@ class _Evaluation:
             case ast.Constant():
                 return _Value(node.value, False)
             case ast.Name():
-                column = self.points.column(node.id)
-                return _Value(column.astype(np.float64) if column.dtype.kind == "f" else column, True)
+                return _Value(_widened(self.points.column(node.id)), True)
+            case ast.BinOp(op=ast.Pow()):
+                # integers have no negative powers
+                left, right = self.of(node.left), self.of(node.right)
+                base = _Value(np.asarray(left.values, np.float64), left.per_point)
+                return self._combined(operator.pow, base, right)
             case ast.BinOp():
                 return self._combined(_BINARY[type(node.op)], self.of(node.left), self.of(node.right))
             case ast.UnaryOp():
@@ -198,6 +202,17 @@ class _Evaluation:
             return _Value(mean, False)
         variance = cells.add((numbers - cells.repeat(mean)) ** 2) / cells.counts
         return _Value(variance if name == "var" else np.sqrt(variance), False)
+
+
+def _widened(column: Array) -> Array:
+    """A column in the widest type of its kind, so that arithmetic on narrow integers does not wrap around."""
+    if column.dtype.kind == "f":
+        return column.astype(np.float64)
+    if column.dtype.kind == "b":
+        return column
+    if column.dtype == np.uint64 and column.size and int(column.max()) >= 1 << 63:
+        return column.astype(np.float64)
+    return column.astype(np.int64)
 
 
 def _function(node: ast.Call) -> str:
