@@ -22,7 +22,7 @@ __all__ = ["PROGRAMS", "gateway"]
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph", "monmaptool")
 ACCESS, SECRET = "toyaccess", "toysecret"
-PATIENCE = 60
+PATIENCE = 240
 
 
 def _configuration(folder: Path, fsid: str, monitor: int, gateway: int) -> str:

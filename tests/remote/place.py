@@ -109,7 +109,9 @@ class Place(WireServer):
             return None
         if self.tags == "changing":
             return f'"{next(self._names):032x}"'
-        tag = self._tags.setdefault(path, _digest(self.objects[path]))
+        tag = self._tags.get(path)
+        if tag is None:
+            tag = self._tags[path] = _digest(self.objects[path])
         return f"W/{tag}" if self.tags == "weak" else tag
 
     def _told(self, path: str) -> dict[str, str]:

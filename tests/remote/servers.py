@@ -33,7 +33,9 @@ __all__ = ["SERVERS", "Server", "free_port", "missing", "running", "start", "wai
 ROOT = Path(__file__).resolve().parents[2]
 NODE = Path(__file__).parent / "npm" / "node_modules"
 BUCKET = "terrazzo-tests"
-PATIENCE = 60
+#: seconds: Node.js alone was seen to take one minute on a machine that was busy otherwise
+PATIENCE = 240
+TRIES = 3
 #: Azurite's account that everybody knows
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -153,8 +155,18 @@ def missing(name: str) -> str:
     return "" if (NODE / name).is_dir() else f"no {name} in tests/remote/npm; `make servers` installs it"
 
 
-def start(name: str) -> contextlib.AbstractContextManager[Server]:
-    return SERVERS[name]()
+@contextlib.contextmanager
+def start(name: str) -> Iterator[Server]:
+    """The server for the length of a block. A port that was free may be taken before the server has it: another then."""
+    with contextlib.ExitStack() as running:
+        for left in reversed(range(TRIES)):
+            try:
+                server = running.enter_context(SERVERS[name]())
+                break
+            except RuntimeError:
+                if not left:
+                    raise
+        yield server
 
 
 @contextlib.contextmanager

@@ -36,7 +36,6 @@ from tests.remote import hostile
 from tests.remote.place import Place
 
 pytest.importorskip("obstore")
-pytest.importorskip("aiohttp")
 
 ROOT = Path(__file__).resolve().parents[2]
 VALUE = np.random.default_rng(1).integers(0, 1 << 40, (64, 64))

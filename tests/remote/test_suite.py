@@ -27,8 +27,9 @@ class OnServer(StoreSuite):
     name = ""
 
     @pytest.fixture(scope="class")
-    def server(self, request: pytest.FixtureRequest) -> Iterator[servers.Server]:
-        name = request.cls.name
+    @classmethod
+    def server(cls) -> Iterator[servers.Server]:
+        name = cls.name
         if absent := servers.missing(name) if servers.wanted(name) else f"{name} is not in TEST_SERVERS":
             pytest.skip(absent)
         with servers.start(name) as server:
