@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("obstore")
-pytest.importorskip("aiohttp")
 
 import terrazzo
 from terrazzo.errors import ConflictError, LimitError, StoreError, UnsupportedError

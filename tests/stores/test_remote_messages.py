@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("obstore")
-pytest.importorskip("aiohttp")
 
 import terrazzo
 from terrazzo.errors import ReadOnlyError, StoreError

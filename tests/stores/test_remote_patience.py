@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("obstore")
-pytest.importorskip("aiohttp")
 
 import obstore
 import obstore.store

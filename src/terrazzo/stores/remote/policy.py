@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-__all__ = ["Failure", "Kind", "Patience", "Policy", "failure_of", "grant", "no_answer", "plain"]
+__all__ = ["Failure", "Kind", "Patience", "Policy", "answered", "failure_of", "grant", "no_answer", "plain"]
 
 T = TypeVar("T")
 #: gives the request in progress more time, for a body of so many bytes
@@ -33,12 +33,13 @@ Kind = Literal[
 
 #: THE table of what is tried again: answers that say "later", and requests without an answer
 TRIED_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-#: answers of obstore that are about one status each
+#: answers that are about one status each
 STATUS_KINDS: dict[int, Kind] = {
     304: "unchanged",
     401: "denied",
     403: "denied",
     404: "absent",
+    405: "unsupported",
     409: "condition",
     410: "absent",
     412: "condition",
@@ -75,7 +76,7 @@ _NO_ANSWER = re.compile(
     r"HTTP error|error sending request|error decoding response body|connection|timed? ?out|timeout|request body",
     re.IGNORECASE,
 ).search
-_NO_NAME = re.compile(r"dns error|failed to lookup address|getaddrinfo|DNSError").search
+_NO_NAME = re.compile(r"dns error|failed to lookup address|getaddrinfo|gaierror|UnicodeError").search
 _REFUSED = re.compile(r"ConnectionRefused|Connection refused|Connect call failed").search
 _NO_LOCATION = re.compile(r"redirect without LOCATION").search
 #: obstore's memory and folders say it in words
@@ -181,19 +182,14 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
     name = type(error).__name__
     text = str(error)[:100_000]
     found = _STATUS(text)
-    status = int(found[1]) if found else 0
-    code = _CODE(text)
-    said = f"the service answered {status}{f' ({code[1]})' if code else ''}" if status else ""
-    if status in TRIED_AGAIN:
-        return Failure("again", said, applied=write)
-    if code and code[1] in NO_BUCKET:
-        return Failure("final", f"there is no such bucket or container ({said})")
-    kind = CLASS_KINDS.get(name) or STATUS_KINDS.get(status)
+    kind = CLASS_KINDS.get(name)
+    if found:
+        code = _CODE(text)
+        failure = answered(int(found[1]), code[1] if code else "", kind=kind)
+        failure.applied = write and failure.kind == "again"
+        return failure
     if kind is not None:
-        told = SENTENCES[kind] if kind in ("absent", "condition", "unchanged", "range") else ""
-        return Failure(kind, told or (f"{said}: {SENTENCES[kind]}" if said else SENTENCES[kind]))
-    if status:
-        return Failure("final", said)
+        return Failure(kind)
     if _PAST_THE_END(text):
         return Failure("range")
     if _IGNORED_RANGE(text):
@@ -218,6 +214,20 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
     if isinstance(error, ConnectionError | TimeoutError) or _NO_ANSWER(text):
         return Failure("again", no_answer(text), applied=write)
     return Failure("final", f"obstore says {name}: {plain(text)}", applied=write)
+
+
+def answered(status: int, code: str = "", who: str = "the service", kind: Kind | None = None) -> Failure:
+    """What a status means. code: of the service's own; kind: what is known of it otherwise."""
+    said = f"{who} answered {status}{f' ({code})' if code else ''}"
+    if status in TRIED_AGAIN:
+        return Failure("again", said)
+    if code in NO_BUCKET:
+        return Failure("final", f"there is no such bucket or container ({said})")
+    kind = kind or STATUS_KINDS.get(status)
+    if kind is None:
+        return Failure("final", said)
+    told = kind in ("absent", "condition", "unchanged", "range")
+    return Failure(kind, SENTENCES[kind] if told else f"{said}: {SENTENCES[kind]}")
 
 
 def no_answer(text: str) -> str:
