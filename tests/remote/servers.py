@@ -157,7 +157,7 @@ def missing(name: str) -> str:
 
 @contextlib.contextmanager
 def start(name: str) -> Iterator[Server]:
-    """The server for the length of a block. A port that was free may be taken before the server has it: another then."""
+    """The server for the length of a block. Its port may be taken before the server has it: then another."""
     with contextlib.ExitStack() as running:
         for left in reversed(range(TRIES)):
             try:
