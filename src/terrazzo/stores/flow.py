@@ -16,12 +16,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from terrazzo.errors import HeldError, StoreError
 from terrazzo.options import Durability
+from terrazzo.stores.arrivals import Arrivals
 from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.holds import release_all
 from terrazzo.stores.interrupt import Interrupt
 from terrazzo.stores.store import Store
 
 __all__ = [
+    "Arriving",
     "Claiming",
     "Committing",
     "Erasing",
@@ -83,6 +85,18 @@ class Fetching(NamedTuple):
 
     def drop(self, answer: object) -> None:
         pass
+
+
+class Arriving(NamedTuple):
+    """Answer: what has come of a batch since it was last asked for, (number of the request, its answer) each."""
+
+    arrivals: Arrivals
+
+    def perform(self, store: Store) -> list[tuple[int, Any]]:
+        return self.arrivals.take(store)
+
+    def drop(self, answer: list[tuple[int, Any]]) -> None:
+        self.arrivals.drop(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +305,8 @@ def _begun(request: Request, store: Store) -> Awaitable[Any] | None:
         begun = store.begin("open", request.requests)
     elif isinstance(request, Fetching):
         begun = store.begin("fetch", request.requests)
+    elif isinstance(request, Arriving):
+        begun = request.arrivals.coming() if request.arrivals.begin(store) else None
     else:
         return None
     if begun is None:
@@ -328,7 +344,7 @@ async def _in_thread(request: Request, function: Callable[..., Any], *arguments:
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        if isinstance(request, Opening | Fetching | Listing):
+        if isinstance(request, Opening | Fetching | Arriving | Listing):
             interrupt.end()
         while not work.done():
             try:

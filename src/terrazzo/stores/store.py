@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import builtins
 from abc import ABC
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from terrazzo.errors import UnsupportedError
@@ -38,6 +38,7 @@ from terrazzo.stores.contract import (
 __all__ = [
     "ALL",
     "NEAR",
+    "Arrived",
     "Buffer",
     "Change",
     "Cost",
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 NEAR = Cost()
+
+#: takes the answer to one request of a batch: its number there, and the answer
+Arrived = Callable[[int, Any], None]
 
 
 class Store(ABC):
@@ -179,10 +183,13 @@ class Store(ABC):
         """
         return emulation.fetch(self, requests)
 
-    def begin(self, verb: Literal["open", "fetch"], requests: Any) -> Future[Any] | None:
+    def begin(
+        self, verb: Literal["open", "fetch"], requests: Any, arrived: Arrived | None = None
+    ) -> Future[Any] | None:
         """`open` or `fetch`, begun: its answer to come, from a store that keeps no thread of its caller waiting.
 
-        None: call the verb. A future that is cancelled ends what was begun.
+        None: call the verb. A future that is cancelled ends what was begun. arrived: may be told the number of a
+        request and its answer as soon as that is there, once, from any thread; it returns at once.
         """
         return None
 

@@ -14,7 +14,7 @@ from terrazzo.errors import ReadOnlyError
 from terrazzo.options import Durability
 from terrazzo.stores.contract import Buffer, Change, Cost, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.keys import check_key, check_prefix
-from terrazzo.stores.store import Store
+from terrazzo.stores.store import Arrived, Store
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -182,8 +182,10 @@ class ReadOnlyStore(WrapperStore):
     def sink(self, hold: Hold, nbytes_hint: int | None = None) -> NoReturn:
         self._refuse("sink")
 
-    def begin(self, verb: Literal["open", "fetch"], requests: Any) -> Future[Any] | None:
-        return self.store.begin(verb, requests)
+    def begin(
+        self, verb: Literal["open", "fetch"], requests: Any, arrived: Arrived | None = None
+    ) -> Future[Any] | None:
+        return self.store.begin(verb, requests, arrived)
 
     def recover(self, key: str) -> bool:
         return self.store.unsettled(key)  # mending is writing
@@ -270,9 +272,15 @@ class PrefixStore(WrapperStore):
         return [key[n:] for key in keys], [below[n:] for below in prefixes]
 
     def open(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
-        return self.store.open(
-            [request._replace(key=self.prefix + check_key(request.key)) for request in requests]
-        )
+        return self.store.open(self._below(requests))
+
+    def begin(
+        self, verb: Literal["open", "fetch"], requests: Any, arrived: Arrived | None = None
+    ) -> Future[Any] | None:
+        return self.store.begin(verb, self._below(requests) if verb == "open" else requests, arrived)
+
+    def _below(self, requests: Sequence[Open]) -> builtins.list[Open]:
+        return [request._replace(key=self.prefix + check_key(request.key)) for request in requests]
 
     def hold(
         self,

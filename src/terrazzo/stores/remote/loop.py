@@ -59,11 +59,22 @@ def on_the_loop() -> bool:
     return _running is not None and threading.current_thread() is _running[2]
 
 
-async def together(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """The results in order. The first that fails ends the others; its error is raised when all of them have ended."""
+async def together(
+    works: Sequence[Callable[[], Awaitable[T]]], came: Callable[[int, T], None] | None = None
+) -> list[T]:
+    """The results in order. The first that fails ends the others; its error is raised when all of them have ended.
+
+    came: is given each result, with its number, as soon as it is there."""
+
+    async def one(number: int, work: Callable[[], Awaitable[T]]) -> T:
+        found = await work()
+        if came is not None:
+            came(number, found)
+        return found
+
     if len(works) == 1:
-        return [await works[0]()]
-    tasks = [asyncio.ensure_future(work()) for work in works]
+        return [await one(0, works[0])]
+    tasks = [asyncio.ensure_future(one(number, work)) for number, work in enumerate(works)]
     if not tasks:
         return []
     try:

@@ -6,25 +6,50 @@ Specification: RFC 9110, 14 (ranges): suffix ranges, and what stands in for them
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from terrazzo.errors import ConflictError, StoreError, UnsupportedError
-from terrazzo.stores.contract import ALL, Range
+from terrazzo.stores.contract import ALL, Buffer, Range
 from terrazzo.stores.remote.client import LARGEST, Client
+from terrazzo.stores.remote.loop import together
 from terrazzo.stores.remote.policy import Failure, Patience
 from terrazzo.stores.remote.version import Answer, Version
+from terrazzo.stores.store import Arrived
 
 if TYPE_CHECKING:
     from terrazzo.stores.remote.conditions import Writing
     from terrazzo.stores.remote.place import Place
 
-__all__ = ["Reading"]
+__all__ = ["Ranges", "Reading"]
 
 T = TypeVar("T")
 
 #: read whole, by a range that ends where too large ones do
 DOCUMENTS = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+
+class Ranges(NamedTuple):
+    """Answers of `fetch`, the requests that are still to be made, and where their answers go."""
+
+    answers: list[list[Buffer]]
+    asked: list[Callable[[], Awaitable[bytes]]]
+    places: list[tuple[int, int]]
+
+    async def fetched(self, arrived: Arrived | None = None) -> list[list[Buffer]]:
+        """All answers; `arrived` is told of each object's once all of its ranges are there."""
+        left = Counter([i for i, _ in self.places])
+
+        def keep(number: int, part: bytes) -> None:
+            i, j = self.places[number]
+            self.answers[i][j] = part
+            left[i] -= 1
+            if arrived is not None and not left[i]:
+                arrived(i, self.answers[i])
+
+        await together(self.asked, keep)
+        return self.answers
 
 
 class Reading:

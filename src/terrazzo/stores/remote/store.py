@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from terrazzo.errors import ConflictError, StoreError, TerrazzoError, UnsupportedError
 from terrazzo.options import Durability
@@ -39,10 +39,10 @@ from terrazzo.stores.remote.conditions import Writing
 from terrazzo.stores.remote.loop import launch, together, wait_for
 from terrazzo.stores.remote.place import Place, place_at
 from terrazzo.stores.remote.policy import Failure, Patience
-from terrazzo.stores.remote.reading import Reading
+from terrazzo.stores.remote.reading import Ranges, Reading
 from terrazzo.stores.remote.sink import RemoteSink
 from terrazzo.stores.remote.version import Version
-from terrazzo.stores.store import Store
+from terrazzo.stores.store import Arrived, Store
 
 __all__ = ["RemoteHold", "RemoteStore"]
 
@@ -50,14 +50,6 @@ T = TypeVar("T")
 
 #: keys that are erased in one request, where a service can
 BATCH = 1000
-
-
-class Ranges(NamedTuple):
-    """Answers of `fetch`, the requests that are still to be made, and where their answers go."""
-
-    answers: builtins.list[builtins.list[Buffer]]
-    asked: builtins.list[Callable[[], Awaitable[bytes]]]
-    places: builtins.list[tuple[int, int]]
 
 
 class RemoteHold(TurnHold):
@@ -193,13 +185,15 @@ class RemoteStore(Store):
         self, requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]]
     ) -> builtins.list[builtins.list[Buffer]]:
         ranges = self._ranges(requests)
-        return self._wait(self._fetched(*ranges)) if ranges.asked else ranges.answers
+        return self._wait(ranges.fetched()) if ranges.asked else ranges.answers
 
-    def begin(self, verb: Literal["open", "fetch"], requests: Any) -> Future[Any]:
+    def begin(
+        self, verb: Literal["open", "fetch"], requests: Any, arrived: Arrived | None = None
+    ) -> Future[Any]:
         if verb == "open":
             self._pinned(requests)  # refuses what is no key or range
-            return launch(self._work(self._opened(requests)))
-        return launch(self._work(self._fetched(*self._ranges(requests))))
+            return launch(self._work(self._opened(requests, arrived)))
+        return launch(self._work(self._ranges(requests).fetched(arrived)))
 
     def _ranges(self, requests: Sequence[tuple[Source, Sequence[tuple[int, int]]]]) -> Ranges:
         """What is at hand already, and what has to be asked for."""
@@ -427,18 +421,10 @@ class RemoteStore(Store):
         found = [_at_once(request) for request in requests]
         return None if None in found else list(found)
 
-    async def _fetched(
-        self,
-        answers: builtins.list[builtins.list[Buffer]],
-        asked: Sequence[Callable[[], Awaitable[bytes]]],
-        places: Sequence[tuple[int, int]],
-    ) -> builtins.list[builtins.list[Buffer]]:
-        for (i, j), part in zip(places, await together(asked), strict=True):
-            answers[i][j] = part
-        return answers
-
-    async def _opened(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
-        return await together([partial(self._open, request) for request in requests])
+    async def _opened(
+        self, requests: Sequence[Open], arrived: Arrived | None = None
+    ) -> builtins.list[Source | None]:
+        return await together([partial(self._open, request) for request in requests], arrived)
 
     async def _work(self, work: Coroutine[Any, Any, T]) -> T:
         try:
