@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ import terrazzo
 from terrazzo.care import check, migrate
 from terrazzo.care.migrate import JOURNAL
 from terrazzo.cli import main
-from terrazzo.errors import ContainsNodeError, MetadataError, NodeNotFoundError, StoreError, UnsupportedError
+from terrazzo.errors import (
+    ContainsNodeError,
+    LimitError,
+    MetadataError,
+    NodeNotFoundError,
+    StoreError,
+    UnsupportedError,
+)
 from terrazzo.strategy import InPlace
 
 VALUES = np.arange(63.0).reshape(9, 7)
@@ -258,3 +266,26 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["migrate", place, "--verify", "--confirm", "--json"]) == 0
     assert '"verified": true' in capsys.readouterr().out
     same(place)
+
+
+def test_what_is_open_already_is_migrated_with_its_options(tmp_path: Path) -> None:
+    values = np.arange(63, dtype="i4").reshape(9, 7)
+    place = tmp_path / "draft"
+    opened = terrazzo.create_array(
+        place, data=values, chunks=(2, 3), chunk_key_encoding={"name": "fanout"}, config={"drafts": "fanout"}
+    )
+    with pytest.raises(MetadataError, match="drafts"):
+        migrate(place, tmp_path / "no")
+    report = migrate(opened, tmp_path / "two", zarr_format=2, verify=True)
+    assert (report.nodes, report.verified) == (1, True)
+    np.testing.assert_array_equal(terrazzo.open_array(tmp_path / "two", mode="r")[...], values)
+    group = terrazzo.create_group(tmp_path / "group")
+    group.create_array("a", data=values, chunks=(2, 3))
+    lax = terrazzo.open_group(tmp_path / "group", config={"missing": "error"})
+    (tmp_path / "group" / "a" / "c" / "0" / "0").unlink()
+    assert migrate(lax, tmp_path / "three", zarr_format=2, verify=True).verified
+    assert (terrazzo.open_array(tmp_path / "three" / "a", mode="r")[:2, :3] == 0).all()
+    strict = replace(opened.options, limits=replace(opened.options.limits, metadata_nbytes=10))
+    narrow = terrazzo.Array(opened.store, opened.path, opened.metadata, strict)
+    with pytest.raises(LimitError, match="metadata_nbytes"):
+        migrate(narrow, tmp_path / "four")

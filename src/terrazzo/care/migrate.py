@@ -107,12 +107,14 @@ def migrate(
     destination: None migrates in place. dry_run: look, and change nothing. verify: compare all values afterwards, bit
     for bit. confirm: remove what the old format needs; without it both formats are there, and Zarr 3 is the one found.
     link: chunks with a new name get it by a hard link (in place, unless said otherwise) or are copied (elsewhere).
-    dialect, chunks_per_shard: of the source, as in `open_array`. progress: counts stored objects.
+    dialect, chunks_per_shard: of the source, as in `open_array`. progress: counts stored objects. A source that is open
+    already is worked on with its own options (drafts, limits, memory).
 
     Raises NodeNotFoundError; MetadataError for what the target cannot say, before anything is written; StoreError where
     verified values differ, and then nothing old was removed.
     """
-    options = options_from(None)
+    own = getattr(source, "options", None)
+    options = replace(own if isinstance(own, Options) else options_from(None), missing="fill")
     given = place_of(source, storage_options=source_options)
     given = StorePath(_plain(given.store), given.path)
     if destination is None:
@@ -152,7 +154,7 @@ def migrate(
         _refuse_mixing(given, report.target)
     report.nodes = len(plans)
     report.encoded = [plan.place.path for plan in plans if plan.encode]
-    pairs = [(plan, list(_pairs(plan))) for plan in plans]
+    pairs = [(plan, list(_pairs(plan, options))) for plan in plans]
     moves = [
         (plan, [pair for pair in found if plan.encode or pair[0] != pair[1] or not in_place])
         for plan, found in pairs
@@ -300,11 +302,11 @@ def _refuse_clashes(plans: list[_Plan], view: DialectView | None, in_place: bool
         )
 
 
-def _pairs(plan: _Plan) -> Iterator[tuple[str, str]]:
+def _pairs(plan: _Plan, options: Options) -> Iterator[tuple[str, str]]:
     """Of every stored chunk inside the grid the key that it has, and the key that it gets, in the stores below."""
     if not isinstance(plan.node, ArrayMetadata) or not isinstance(plan.made, ArrayMetadata):
         return
-    array = Array(plan.origin.store, plan.origin.path, plan.node, options_from(None), read_only=True)
+    array = Array(plan.origin.store, plan.origin.path, plan.node, options, read_only=True)
     keys = chunk_keys_from_extension(plan.made.chunk_key_encoding)
     prefix = f"{plan.place.path}/" if plan.place.path else ""
     grid = array.shard_grid_shape
