@@ -71,7 +71,7 @@ class ChunkKeys(ABC):
 class _Joined(ChunkKeys):
     """Indices in decimal with a separator between them."""
 
-    __slots__ = ("separator",)
+    __slots__ = ("_start", "separator")
 
     empty: str  # the key of the one chunk of an array without dimensions
     lead: tuple[str, ...]  # what stands before the first index
@@ -80,9 +80,10 @@ class _Joined(ChunkKeys):
         if separator not in SEPARATORS:
             _refuse([("separator", _not_a_separator(separator))])
         self.separator = separator
+        self._start = separator.join([*self.lead, ""])
 
     def key(self, index: Sequence[int]) -> str:
-        return self.separator.join([*self.lead, *map(str, index)]) if len(index) else self.empty
+        return self._start + self.separator.join(map(str, index)) if len(index) else self.empty
 
     def keys(self, indices: npt.NDArray[np.int64]) -> list[str]:
         count, ndim = indices.shape

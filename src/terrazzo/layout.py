@@ -116,7 +116,8 @@ class Layout:
 
     def chunk_key(self, outer: tuple[int, ...]) -> str:
         """The key of the object with this grid index."""
-        return self.prefix + self.keys.key(outer)
+        key = self.keys.key(outer)
+        return f"{self.path}/{key}" if self.path else key
 
     def chunk_keys(self, outers: Array) -> list[str]:
         """The keys of the objects with the given grid indices, int64 (m, ndim)."""

@@ -34,25 +34,19 @@ def getting(
         check_fields(fields, array.dtype)
         flow, values = getting(array, projection)
         return flow, lambda: with_fields(values(), fields, out)
+    options = array.options
     buffer = array.output(projection, out)
 
     def finish() -> Any:
         if out is None:
-            return in_order(projection.finish(buffer), array.options.order)
+            values = projection.finish(buffer)
+            return values if options.order == "C" else in_order(values, options.order)
         if not np.may_share_memory(buffer, out):
             out[...] = projection.finish(buffer)
         return out
 
-    flow = read(
-        array.layout,
-        projection,
-        buffer,
-        array.options,
-        array.index_cache,
-        array.chunk_cache,
-        array.chunk_store.cost,
-    )
-    return flow, finish
+    cost = array.chunk_store.cost
+    return read(array.layout, projection, buffer, options, array.index_cache, array.chunk_cache, cost), finish
 
 
 def setting(array: Array, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> Flow:

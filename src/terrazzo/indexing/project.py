@@ -70,22 +70,17 @@ class Tiles:
 
 def project_fancy(selection: Any, tiles: Tiling, *, for_write: bool = False) -> Projection:
     """`array[selection]`: integers and slices; a mask; coordinates; one array among integers and slices."""
-    edges = tiles.edges
-    if edges is not None:
-        small = SmallBox.plainly(selection, edges)
-        if small is not None:
-            return small
-    return _project(parse_fancy(selection, tiles.shape), tiles, for_write)
+    return _plainly(selection, tiles) or _project(parse_fancy(selection, tiles.shape), tiles, for_write)
 
 
 def project_basic(selection: Any, tiles: Tiling, *, for_write: bool = False) -> Projection:
     """Integers, slices (of any step but 0) and Ellipsis."""
-    return _project(parse_basic(selection, tiles.shape), tiles, for_write)
+    return _plainly(selection, tiles) or _project(parse_basic(selection, tiles.shape), tiles, for_write)
 
 
 def project_orthogonal(selection: Any, tiles: Tiling, *, for_write: bool = False) -> Projection:
     """`array.oindex[selection]`: each dimension on its own."""
-    return _project(parse_orthogonal(selection, tiles.shape), tiles, for_write)
+    return _plainly(selection, tiles) or _project(parse_orthogonal(selection, tiles.shape), tiles, for_write)
 
 
 def project_coordinates(selection: Any, tiles: Tiling, *, for_write: bool = False) -> Projection:
@@ -101,6 +96,12 @@ def project_mask(mask: Any, tiles: Tiling, *, for_write: bool = False) -> Projec
 def project_blocks(selection: Any, tiles: Tiling, *, for_write: bool = False) -> Projection:
     """`array.blocks[selection]`: whole stored chunks (shards), as far as they lie inside the array."""
     return _project(parse_blocks(selection, tiles.shape, tiles.grid), tiles, for_write)
+
+
+def _plainly(selection: Any, tiles: Tiling) -> SmallBox | None:
+    """What integers and slices mean in every manner of indexing, where they are few and inside."""
+    edges = tiles.edges
+    return None if edges is None else SmallBox.plainly(selection, edges)
 
 
 def _project(found: Box | Points, tiles: Tiling, for_write: bool) -> Projection:

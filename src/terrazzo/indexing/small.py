@@ -30,6 +30,7 @@ SMALL = 16
 Piece = tuple[int, int, int, int, int]
 
 _ONE = (None, 1)
+_ALL = slice(None)
 
 
 class SmallBox(Boxed):
@@ -40,7 +41,7 @@ class SmallBox(Boxed):
         self.edges = edges
         self.pieces = pieces
         self.steps = steps
-        self.nrows = prod([len(found) for found in pieces])
+        self.nrows = prod(map(len, pieces))
 
     @classmethod
     def of(cls, selectors: Sequence[Any], scalar: bool, edges: EqualEdges) -> SmallBox | None:
@@ -66,12 +67,16 @@ class SmallBox(Boxed):
         inside the array; None for anything else, be it right or wrong."""
         items = selection if type(selection) is tuple else (selection,)
         if len(items) != len(edges):
-            return None
-        pieces: list[list[Piece]] = []
-        buffer_shape: list[int] = []
-        out_shape: list[int] = []
+            if len(items) > len(edges):
+                return None
+            items += (_ALL,) * (len(edges) - len(items))
+        runs: list[tuple[int, int]] = []
         drops: tuple[int, ...] = ()
         rows = 1
+        # of the one chunk, as long as it is one
+        outer: list[int] = []
+        inner = 0
+        table: list[int] = []
         for item, (n, s, c) in zip(items, edges, strict=True):
             if type(item) is slice:
                 start, stop, step = item.start, item.stop, item.step
@@ -82,29 +87,34 @@ class SmallBox(Boxed):
                         return None
                     if step != 1 or start >= stop:
                         return None
-                out_shape.append(stop - start)
+                count = stop - start
             elif type(item) is int:
                 start = item + n if item < 0 else item
                 if not 0 <= start < n:
                     return None
-                stop = start + 1
-                drops += (len(buffer_shape),)
+                count = 1
+                drops += (len(runs),)
             else:
                 return None
-            index, last = start // c, (stop - 1) // c
-            buffer_shape.append(stop - start)
-            if index == last:
-                outer = start // s
-                pieces.append([(outer, index - outer * (s // c), start - index * c, stop - start, 0)])
-                continue
-            rows *= last - index + 1
-            if rows > SMALL:
-                return None
-            pieces.append(_cut(start, 1, stop - start, s, c))
-        box = cls(edges, pieces, [1] * len(edges))
+            runs.append((start, count))
+            first = start % c
+            if first + count > c:
+                rows *= (start + count - 1) // c - start // c + 1
+                if rows > SMALL:
+                    return None
+            elif rows == 1:
+                outer.append(start // s)
+                inner = inner * (s // c) + start % s // c
+                table += (1, 1, first, count, 0)
+        box: SmallBox
+        if rows == 1:
+            box = _OneChunk(edges, runs, (tuple(outer), inner), table)
+        else:
+            box = cls(edges, _cut_all(runs, edges), [1] * len(edges))
+        box.buffer_shape = box.out_shape = tuple([run[1] for run in runs])
+        if drops:
+            box.out_shape = tuple([run[1] for dim, run in enumerate(runs) if dim not in drops])
         box.scalar = len(drops) == len(edges)
-        box.buffer_shape = tuple(buffer_shape)
-        box.out_shape = tuple(out_shape)
         box.flips = ()
         box.drops = drops
         return box
@@ -139,11 +149,46 @@ class SmallBox(Boxed):
             yield SmallWindow(self, list(pieces))
 
 
+class _OneChunk(SmallBox):
+    """A box inside one chunk, which most small reads are: its row and its table are known at once."""
+
+    nrows = 1
+
+    def __init__(
+        self,
+        edges: EqualEdges,
+        runs: Sequence[tuple[int, int]],
+        row: tuple[tuple[int, ...], int],
+        table: list[int],
+    ) -> None:
+        """runs: start and count along each dimension, all in one chunk. row, table: as they are answered below."""
+        self.edges = edges
+        self._runs = runs
+        self._row = row
+        self._table = table
+
+    def rows(self) -> list[tuple[tuple[int, ...], int]]:
+        return [self._row]
+
+    def placement(self) -> tuple[object, ...]:
+        return "spans", array("q", self._table)
+
+    def windows(self, max_rows: int = UNBOUNDED, max_shards: int = UNBOUNDED) -> Iterator[Window]:
+        box = SmallBox(self.edges, _cut_all(self._runs, self.edges), [1] * len(self.edges))
+        return iter((SmallWindow(box, box.pieces),))
+
+
+def _cut_all(runs: Sequence[tuple[int, int]], edges: EqualEdges) -> list[list[Piece]]:
+    return [_cut(start, 1, count, s, c) for (start, count), (_, s, c) in zip(runs, edges, strict=True)]
+
+
 def _cut(start: int, step: int, count: int, s: int, c: int) -> list[Piece]:
     """A run along one dimension, cut at the edges of chunks; steps do not pass over chunks."""
+    last = (start + (count - 1) * step) // c
+    if start // c == last:
+        return [(start // s, start % s // c, start % c, count, 0)]
     found = []
     out = 0
-    last = (start + (count - 1) * step) // c
     for k in range(start // c, last + 1):
         begin = start + out * step
         reached = count if k == last else -((start - (k + 1) * c) // step)

@@ -7,7 +7,7 @@ or bytes do not decode, it leaves the read to `flow.py`, which reads as if nothi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from terrazzo.index import IndexCache
 from terrazzo.indexing import Projection, SmallBox
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read.locate import MAX_OBJECTS, MAX_ROWS, MISSING, signed
+from terrazzo.read.locate import MAX_OBJECTS, MAX_ROWS, MISSING
 from terrazzo.shard import EMPTY
 from terrazzo.stores.flow import Opening, Working
 from terrazzo.stores.store import Open
@@ -27,6 +27,12 @@ __all__ = ["read_small"]
 
 Array = np.ndarray[Any, Any]
 Selected = tuple[Projection, Array]
+
+
+#: no object is longer; an index that says so is read, and refused, by `flow.py`
+FARTHEST = (1 << 63) - 1
+#: types that every buffer can tell
+_TOLD = frozenset("biufc")
 
 
 class _Lot:
@@ -47,27 +53,29 @@ class _Lot:
         box, out = one
         if not isinstance(box, SmallBox):
             return False
-        rows = array("q")
-        for cell, (outer, inner) in enumerate(box.rows()):
-            number = self.numbers.get(outer)
+        numbers = self.numbers
+        table: list[int] = []
+        rows = box.rows()
+        for cell, (outer, inner) in enumerate(rows):
+            number = numbers.get(outer)
             if number is None:
                 name = layout.chunk_key(outer)
                 known = cache.get(name)
                 if known is None or not known.near:
                     return False
-                number = self.numbers[outer] = len(self.looks)
+                number = numbers[outer] = len(self.looks)
                 self.looks.append(Open(name, None, known.tag))
                 self.entries.append(known.entries)
             offset, nbytes = self.entries[number][inner].tolist()
-            if offset != EMPTY:
-                rows.extend((number, signed(offset), signed(nbytes), 0, cell))
-            elif options.missing == "fill":
-                rows.extend((MISSING, 0, 0, 0, cell))
+            if offset <= FARTHEST and nbytes <= FARTHEST:
+                table += (number, offset, nbytes, 0, cell)
+            elif offset == EMPTY and options.missing == "fill":
+                table += (MISSING, 0, 0, 0, cell)
             else:
                 return False
-        self.rows += box.nrows
-        # elements that every buffer can tell
-        self.jobs.append((rows, box.placement(), out.view(f"V{out.dtype.itemsize}")))
+        self.rows += len(rows)
+        raw = out if out.dtype.kind in _TOLD else out.view(f"V{out.dtype.itemsize}")
+        self.jobs.append((array("q", table), box.placement(), raw))
         self.selected.append(one)
         return True
 
@@ -80,12 +88,13 @@ class _Lot:
                 if source is None or source.tag != look.known or source.handle is None:
                     return False
                 handles.append(source.handle)
+            threads = 1 if self.rows == 1 else options.workers
+            work: Callable[[], Any]
             if len(self.jobs) == 1:
-                work = partial(_kernel.decode, [program], handles, *self.jobs[0], options.workers)
-                return not (yield Working(work))
-            return not (
-                yield Working(partial(_kernel.decode_many, [program], handles, self.jobs, options.workers))
-            )
+                work = partial(_kernel.decode, [program], handles, *self.jobs[0], threads)
+            else:
+                work = partial(_kernel.decode_many, [program], handles, self.jobs, threads)
+            return not (yield Working(work))
         finally:
             for source in sources:
                 if source is not None:

@@ -57,7 +57,8 @@ class FileSource(Source):
             os.close(file)
 
     def __del__(self) -> None:
-        self.close()
+        if self.handle is not None:
+            self.close()
 
 
 class LocalStore(Store):
@@ -223,8 +224,12 @@ class LocalStore(Store):
         sources: list[Source | None] = []
         try:
             for request in requests:
-                first = None if request.or_handle else request.first  # every source here has a handle
-                sources.append(self._source(check_key(request.key), first, request.known))
+                key, first, known, or_handle, _ = request
+                file = self._open_file(check_key(key))
+                if file is None:
+                    sources.append(None)
+                else:  # every source here has a handle
+                    sources.append(self._source_of(key, file, None if or_handle else first, known))
         except BaseException:
             for source in sources:
                 if source is not None:
