@@ -314,6 +314,47 @@ def test_it_travels_to_other_processes(tmp_path: Path) -> None:
     assert LocalStore(tmp_path / "x") != store
 
 
+def test_a_folder_that_is_gone_after_the_way_is_no_empty_one(tmp_path: Path) -> None:
+    """Else an array whose folder a worker does not have would read as fill values."""
+    store = LocalStore(tmp_path / "x")
+    absent = pickle.dumps(store)  # a store may be made before its folder
+    store.set("a", b"1")
+    travelling = pickle.dumps(store)
+    (tmp_path / "x").rename(tmp_path / "y")
+    uses: list[Any] = [
+        lambda one: one.get("a"),
+        lambda one: one.exists("a"),
+        lambda one: list(one.list()),
+        lambda one: one.open([Open("a")]),
+        lambda one: one.set("a", b"2"),
+        lambda one: one.erase("a"),
+        lambda one: one.recover("a"),
+    ]
+    for use in uses:
+        again = pickle.loads(travelling)
+        assert again == store and str(again) == str(store)
+        with pytest.raises(
+            StoreError, match=r"x' could not be opened: it is gone, or not on this"
+        ) as refused:
+            use(again)
+        assert refused.value.errno == errno.ENXIO
+        with pytest.raises(StoreError):
+            use(pickle.loads(pickle.dumps(pickle.loads(travelling))))
+        again.sync()
+        again.close()
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "y").rename(tmp_path / "x")
+    assert again.get("a") == pickle.loads(travelling).get("a") == b"1"
+    with pytest.raises(AttributeError):
+        _ = again.nothing
+    (tmp_path / "x" / "a").unlink()
+    (tmp_path / "x").rmdir()
+    early = pickle.loads(absent)
+    assert early.get("a") is None
+    early.set("a", b"3")
+    assert store.get("a") == b"3"
+
+
 @pytest.mark.parametrize("n", [1, 10, 40])
 def test_many_objects_in_one_commit(tmp_path: Path, n: int) -> None:
     store = LocalStore(tmp_path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import struct
 import warnings
 import zipfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,34 @@ def test_modes(tmp_path: Path) -> None:
         pickle.dumps(store)
     with pytest.raises(StoreError, match="mode"):
         ZipStore(path, "rw")  # type: ignore[arg-type]
+
+
+def test_one_out_of_a_pickle_is_opened_when_it_is_used(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.zip", [("a", b"1")])
+    with ZipStore(path, max_members=5) as store:
+        travelling = pickle.dumps(store)
+    path.rename(tmp_path / "b.zip")
+    again = pickle.loads(travelling)  # whoever only passes it on needs no archive
+    assert (str(again), again.mode, again.writable, again.identity) == (str(path), "r", False, store.identity)
+    assert repr(again) == repr(store)
+    third = pickle.loads(pickle.dumps(again))
+    for use in (lambda: again.get("a"), lambda: list(again.list()), lambda: again.open([Open("a")])):
+        with pytest.raises(StoreError, match=r"a\.zip' could not be opened: No such file") as refused:
+            use()
+        assert refused.value.errno == errno.ENOENT
+    again.close()
+    with pytest.raises(AttributeError):
+        _ = again.nothing
+    (tmp_path / "b.zip").rename(path)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(third.get, ["a"] * 20)) == [b"1"] * 20
+    assert again.get("a") == b"1" and again.max_members == 5
+    again.close()
+    with pytest.raises(StoreError, match="closed"):
+        again.get("a")
+    with pytest.raises(AttributeError):
+        _ = third.nothing
+    third.close()
 
 
 def test_an_x_that_was_overtaken_replaces_nothing(tmp_path: Path) -> None:

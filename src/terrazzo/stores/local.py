@@ -16,6 +16,7 @@ import errno
 import os
 import stat
 import sys
+import threading
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -44,6 +45,9 @@ _LOOK = getattr(os, "O_PATH", _READ)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _ERASED_AT_ONCE = 64
+#: what a store has that may be used, in the order in which it gets it
+_SET_UP = ("folders", "unsynced", "_open", "_base")
+_setting_up = threading.Lock()
 
 
 class FileSource(Source):
@@ -92,10 +96,26 @@ class LocalStore(Store):
         self.follow_symlinks = follow_symlinks
         self.durability: Durability = durability
         self.files = Files() if files is None else files
-        self.folders = Folders("" if self.root == "/" else self.root, self.files, follow_symlinks)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.folders = Folders("" if self.root == "/" else self.root, self.files, self.follow_symlinks)
         self.unsynced = Unsynced(self.folders, self.files)
         self._open = self.folders.open
         self._base = self.folders.root + "/"
+
+    def __getattr__(self, name: str) -> Any:
+        """One out of a pickle looks for its folder when it is used first: without it all would read as fill values."""
+        if name not in _SET_UP or "files" not in self.__dict__:
+            raise AttributeError(f"'LocalStore' has no attribute {name!r}")
+        if not os.path.isdir(self.root):
+            # not ENOENT: that is what an object that is not stored looks like
+            why = "it is gone, or not on this machine; it was there where this store was pickled"
+            raise failure(OSError(errno.ENXIO, why), self.root, "opened")
+        with _setting_up:
+            if name not in self.__dict__:
+                self._set_up()
+        return self.__dict__[name]
 
     def __repr__(self) -> str:
         return f"LocalStore({self.root!r})"
@@ -110,7 +130,8 @@ class LocalStore(Store):
         return hash(self.identity)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.root, self.follow_symlinks, self.durability)
+        was_there = "folders" not in self.__dict__ or os.path.isdir(self.root)
+        return _again, (self.root, self.follow_symlinks, self.durability, was_there)
 
     @property
     def identity(self) -> Hashable:
@@ -309,12 +330,14 @@ class LocalStore(Store):
 
     def sync(self) -> None:
         try:
-            self.unsynced.sync()
+            if "unsynced" in self.__dict__:
+                self.unsynced.sync()
         except OSError as error:
             raise failure(error, self.root, "synced") from error
 
     def close(self) -> None:
-        self.unsynced.close()
+        if "unsynced" in self.__dict__:
+            self.unsynced.close()
 
     # -- below --------------------------------------------------------------------------------------------------------
 
@@ -469,5 +492,8 @@ def _can_be_key(name: str) -> bool:
     return True
 
 
-def _again(root: str, follow_symlinks: bool, durability: Durability) -> LocalStore:
-    return LocalStore(root, follow_symlinks=follow_symlinks, durability=durability)
+def _again(root: str, follow_symlinks: bool, durability: Durability, was_there: bool = False) -> LocalStore:
+    store = LocalStore(root, follow_symlinks=follow_symlinks, durability=durability)
+    for name in _SET_UP if was_there else ():
+        del store.__dict__[name]
+    return store

@@ -38,6 +38,8 @@ _END = struct.Struct("<4s4H2LH")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR_64 = struct.Struct("<4sLQL")
 _DEFLATE_RATIO = 1032  # no deflated byte stands for more
+#: of two threads that use an archive out of a pickle one opens it
+_opening = threading.Lock()
 
 
 class ZipStore(Store):
@@ -88,6 +90,26 @@ class ZipStore(Store):
             told = StoreError(f"{self.path!r} could not be opened: {error.strerror or error}")
             told.errno = error.errno
             raise told from error
+
+    @classmethod
+    def unopened(cls, path: str, how: dict[str, Any]) -> ZipStore:
+        """One out of a pickle, which is opened when it is used first: whoever only passes it on needs no archive, and
+        an error while a pickle is read would leave pools of processes waiting for ever. how: arguments to open it."""
+        store = cls.__new__(cls)
+        store.__dict__.update(how, path=path, mode="r", writable=False, _unopened=how)
+        return store
+
+    def __getattr__(self, name: str) -> Any:
+        how = self.__dict__.get("_unopened")
+        if how is None or name.startswith("__") or not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        with _opening:
+            if "_unopened" in self.__dict__:
+                opened = type(self)(**how)
+                self.__dict__.update(opened.__dict__)
+                del self.__dict__["_unopened"]
+                opened.__dict__.clear()  # it ends here, and the file stays open
+        return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"ZipStore({self.path!r}, {self.mode!r})"
@@ -199,6 +221,8 @@ class ZipStore(Store):
 
     def close(self) -> None:
         """Write the directory and put the archive in its place; harmless when repeated."""
+        if "_unopened" in self.__dict__:
+            return
         with self._guard:
             if self._file.closed:
                 return
@@ -216,6 +240,8 @@ class ZipStore(Store):
 
     def discard(self) -> None:
         """Close without writing: the archive at `path` stays as it was."""
+        if "_unopened" in self.__dict__:
+            return
         with self._guard:
             if self._file.closed:
                 return
@@ -451,9 +477,9 @@ def _changed(key: str) -> ConflictError:
 
 
 def _again(path: str, max_members: int, max_member_nbytes: int, allow_duplicates: bool) -> ZipStore:
-    return ZipStore(
-        path,
-        max_members=max_members,
-        max_member_nbytes=max_member_nbytes,
-        allow_duplicates=allow_duplicates,
-    )
+    limits = {
+        "max_members": max_members,
+        "max_member_nbytes": max_member_nbytes,
+        "allow_duplicates": allow_duplicates,
+    }
+    return ZipStore.unopened(path, {"path": path, **limits})

@@ -28,8 +28,6 @@ TAIL_NBYTES = 128 << 10
 HEADER_NBYTES = 1 << 10
 #: headers kept
 MOST_HEADERS = 256
-#: of two threads that use an archive out of a pickle one opens it
-_opening = threading.Lock()
 
 
 class RemoteZipStore(ZipStore):
@@ -63,18 +61,6 @@ class RemoteZipStore(ZipStore):
             max_member_nbytes=max_member_nbytes,
             allow_duplicates=allow_duplicates,
         )
-
-    def __getattr__(self, name: str) -> Any:
-        """One out of a pickle is opened when it is used first: an error while a pickle is read would leave pools of
-        processes waiting for ever."""
-        how = self.__dict__.get("_unopened")
-        if how is None or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        with _opening:
-            if "_unopened" in self.__dict__:
-                self.__dict__.update(RemoteZipStore(**how).__dict__)
-                del self.__dict__["_unopened"]
-        return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"RemoteZipStore({self.store!r}, {self.key!r})"
@@ -214,13 +200,10 @@ class _Reader(io.RawIOBase):
 
 def _again(
     store: Store, key: str, max_members: int, max_member_nbytes: int, allow_duplicates: bool
-) -> RemoteZipStore:
-    again = RemoteZipStore.__new__(RemoteZipStore)
+) -> ZipStore:
     limits = {
         "max_members": max_members,
         "max_member_nbytes": max_member_nbytes,
         "allow_duplicates": allow_duplicates,
     }
-    again.__dict__.update(limits, store=store, key=key, path=f"{store}/{key}", mode="r", writable=False)
-    again.__dict__["_unopened"] = {"store": store, "key": key, **limits}
-    return again
+    return RemoteZipStore.unopened(f"{store}/{key}", {"store": store, "key": key, **limits})
