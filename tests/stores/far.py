@@ -53,6 +53,7 @@ class FarStore(Store):
 
     fetches_conditionally = True
     erases_conditionally = False
+    exclusion = "versions"
     durable = True
 
     def __init__(self, latency: float = 0.0, cost: Cost | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Changing an array's shape: the new document, and the chunks that end up outside.
+"""Changing an array's shape: the new document, the chunks that end up outside, and what others made of the shape.
 
 What it does not do: store the document (documents.py) or delete chunks (the store).
 Specification: Zarr core 3.0, "Resizing" (non-normative).
@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 
-from terrazzo.chunk_grid import chunk_grid_from_extension
-from terrazzo.errors import UnsupportedError
+from terrazzo.arrays.documents import read_document
+from terrazzo.arrays.merging import MEMBER
+from terrazzo.chunk_grid import ChunkGrid, RunEdges, chunk_grid_from_extension
+from terrazzo.errors import ConflictError, UnsupportedError
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
 from terrazzo.stores.store import Store
+from terrazzo.write import Ends
 
-__all__ = ["grown", "refuse_surplus", "resized", "surplus_keys"]
+if TYPE_CHECKING:
+    from terrazzo.arrays.array import Array
+
+__all__ = ["ends_of", "grown", "refuse_surplus", "resized", "surplus_keys"]
 
 
 def resized(document: ArrayMetadata, shape: tuple[int, ...], layout: Layout) -> ArrayMetadata:
@@ -91,3 +100,47 @@ def _product(ranges: list[range]) -> Iterator[tuple[int, ...]]:
     for head in ranges[0]:
         for tail in _product(ranges[1:]):
             yield (head, *tail)
+
+
+def ends_of(array: Array, layout: Layout) -> Ends:
+    """How a write on this layout finds out whether others have made the array longer."""
+    return Ends(
+        partial(is_longer, array, layout),
+        compares=array.chunk_store.exclusion == "versions",
+        listed=not layout.grid.is_regular,
+    )
+
+
+def is_longer(array: Array, layout: Layout) -> bool:
+    """Whether the array as it is stored now goes further than the layout, along any axis.
+
+    Raises ConflictError where its chunks lie elsewhere by now: they were merged.
+    """
+    document = read_document(array.store, array.path, array.options)
+    if not isinstance(document, ArrayMetadata) or len(document.shape) != layout.ndim:
+        return False  # deleted meanwhile: nothing of others is there
+    if not layout.grid.is_regular:
+        grid = chunk_grid_from_extension(document.chunk_grid, document.shape, layout.path)
+        if MEMBER in document.extra or not _goes_on(layout.grid, grid):
+            raise ConflictError(
+                f"array {array.name!r}: its chunks were merged since it was opened; open it again to write"
+            )
+    return any(n > m for n, m in zip(document.shape, layout.shape, strict=True))
+
+
+def _goes_on(old: ChunkGrid, new: ChunkGrid) -> bool:
+    """Whether one of these grids is the other one with further chunks at its ends."""
+    for before, now in zip(old.dims, new.dims, strict=True):
+        if not (isinstance(before, RunEdges) and isinstance(now, RunEdges)):
+            if before != now:
+                return False
+            continue
+        for k, (a, b) in enumerate(zip_longest(before.runs, now.runs)):
+            if a is None or b is None:
+                break
+            if a != b:
+                shorter = before.runs if a[1] < b[1] else now.runs
+                if a[0] != b[0] or k != len(shorter) - 1:
+                    return False
+                break
+    return True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from terrazzo.arrays.resizing import ends_of
 from terrazzo.arrays.selections import check_fields
 from terrazzo.arrays.values import as_value, with_fields
 from terrazzo.errors import ReadOnlyError
@@ -52,7 +53,9 @@ def getting(
 def setting(array: Array, project: Callable[[bool], Projection], value: Any, fields: Any = None) -> Flow:
     """The flow that writes a selection; of structured values, single fields over what is there."""
     refuse_reading(array)
-    projection = project(True)
+    layout, projection = array.layout, project(True)
+    while array.layout is not layout:  # another thread made this very object longer
+        layout, projection = array.layout, project(True)
     if fields is not None:
         check_fields(fields, array.dtype)
         flow, values = getting(array, project(False))
@@ -61,7 +64,7 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
     late = isinstance(value, np.ndarray) and is_converted_late(value, array.dtype, array.options.memory)
     prepared = projection.prepare(value if late else as_value(value, array.dtype))
     yield from write(
-        array.layout,
+        layout,
         projection,
         prepared,
         array.options,
@@ -69,6 +72,7 @@ def setting(array: Array, project: Callable[[bool], Projection], value: Any, fie
         array.strategy,
         array.chunk_store.cost,
         array.outcomes,
+        ends_of(array, layout),
     )
 
 

@@ -83,6 +83,9 @@ class Store(ABC):
     fetches_conditionally: bool = False
     #: an Erase happens only to the version that was held; False: it takes along what another writer stored meanwhile
     erases_conditionally: bool = True
+    #: what keeps two writers of one object apart: a hold, which is a lock; versions, which a commit compares, though
+    #: the hold looked at nothing; or nothing, as nobody else is said to write
+    exclusion: Literal["locks", "versions", "nothing"] = "locks"
 
     @property
     def cost(self) -> Cost:

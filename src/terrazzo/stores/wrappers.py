@@ -38,6 +38,7 @@ class WrapperStore(Store):
         self.durable = store.durable
         self.fetches_conditionally = store.fetches_conditionally
         self.erases_conditionally = store.erases_conditionally
+        self.exclusion = store.exclusion
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r})"

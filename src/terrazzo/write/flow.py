@@ -29,6 +29,7 @@ from terrazzo.stores.store import NEAR, Cost, Erase, Hold, Patch, Put, Sink
 from terrazzo.strategy import Changed, Outcomes, Replace, Strategy, clones
 from terrazzo.write.converting import converted, is_converted_late
 from terrazzo.write.encoding import encode, old_objects
+from terrazzo.write.ends import Cut, Ends, Uncut, cut_by_the_end
 from terrazzo.write.held import Fresh, commit, given_back, hold_objects
 from terrazzo.write.patching import check_strategy, patches
 from terrazzo.write.refusing import refuse_foreign
@@ -56,12 +57,13 @@ def write(
     strategy: Strategy,
     cost: Cost = NEAR,
     outcomes: Outcomes | None = None,
+    ends: Ends | None = None,
 ) -> Flow:
     """Store `value`, of the projection's buffer shape and the array's type, in the selected elements; numbers that
     take more than the memory of a call may be of another type (`is_converted_late`).
 
     cost: of a request to the store, and whether it keeps new objects in memory until they are committed. outcomes:
-    counts what was committed.
+    counts what was committed. ends: how to find out whether others have made the array longer; None: nobody has.
     """
     outcomes = Outcomes() if outcomes is None else outcomes
     check_strategy(layout, strategy)
@@ -74,8 +76,10 @@ def write(
     for window in projection.windows(MAX_ROWS, most):
         shown, part = converted(window, value, layout.dtype) if late else (window, value)
         yield from with_patience(
-            partial(_write_window, layout, shown, part, options, cache, strategy, cost, outcomes)
+            partial(_write_window, layout, shown, part, options, cache, strategy, cost, outcomes, ends)
         )
+        if ends is not None and ends.refusal is not None:
+            raise ends.refusal
 
 
 def with_patience(attempt: Callable[[], Flow]) -> Flow:
@@ -102,21 +106,67 @@ def _write_window(
     strategy: Strategy,
     cost: Cost,
     outcomes: Outcomes,
+    ends: Ends | None,
 ) -> Flow:
+    """Write a window; where it turns out on the way that more is stored than was thought, begin again knowing that."""
+    cut = None if ends is None else cut_by_the_end(layout, window)
+    if cut is not None and cost.far:  # of what is read anyway, the rest is kept rather than asked for
+        read = ~window.whole_shard[window.shard_number] & cut[1]
+        window, cut = Uncut(window, (np.zeros_like(cut[0]), read)), (cut[0], cut[1] & ~read)
+        cut = cut if cut[0].any() else None
+    while True:
+        if cut is not None and ends is not None and ends.moved:
+            window, cut = Uncut(window, cut), None
+        try:
+            done = yield from _write_held(
+                layout, window, value, options, cache, strategy, cost, outcomes, ends, cut
+            )
+        except ConflictError:
+            if ends is not None:
+                ends.found = True
+            raise
+        if done or (ends is not None and ends.refusal is not None):
+            return
+
+
+def _write_held(
+    layout: Layout,
+    window: Window,
+    value: Array,
+    options: Options,
+    cache: IndexCache,
+    strategy: Strategy,
+    cost: Cost,
+    outcomes: Outcomes,
+    ends: Ends | None,
+    cut: Cut | None,
+) -> Generator[Any, Any, bool]:
+    """Whether the window is written; if not, `ends` knows more than before. cut: what of it the array's end cuts."""
     slots = has_slots(layout, strategy)
     if slots:
         # over a network nothing is written in place
-        if not cost.far and (yield from write_in_slots(layout, window, value, options, cache)):
+        if not cost.far and (yield from write_in_slots(layout, window, value, options, cache, ends, cut)):
             outcomes.add(Outcomes(in_place=len(window.cell)))
-            return
+            return True
         options = replace(options, write_empty_chunks=True)
     names = layout.chunk_keys(window.outers)
     sharding = layout.sharding
     counts = layout.counts(window.outers) if sharding is not None else [()] * len(names)
     whole = window.whole_shard
-    holds = yield from hold_objects(layout, names, counts, whole.tolist(), cost)
+    known = any(cache.get(name) is not None for name in names) if cut is not None and cost.far else False
+    hoped = whole & cut[0] if cut is not None else np.zeros(len(names), np.bool_)
+    if known or ends is None or not (cost.far and ends.hopes(layout, int(hoped.sum()))):
+        hoped = np.zeros(len(names), np.bool_)
+    looked = None if cut is None else (cut[0] & ~hoped).tolist()
+    holds = yield from hold_objects(layout, names, counts, whole.tolist(), cost, looked)
     sinks: list[Sink] = []
     with given_back(holds, sinks):
+        for k in np.flatnonzero(hoped).tolist():
+            # a commit to what is there all the same is refused
+            holds[k].blind = holds[k].erasable = False
+        if ends is not None and ends.concern(window, cut, holds):
+            if (yield Working(ends.look)):
+                return False
         olds = [
             None
             if whole[k] or hold.source is None or sharding is None
@@ -147,14 +197,22 @@ def _write_window(
                 yield Working(partial(_make_room, layout, window, holds, places, cloned, whole))
             rows = rows_of(layout, window, holds, olds, counts, strategy.order, ~done, copies)
             slack = slack_of(layout, strategy, counts, options)
-            entries, ends = yield from encode(
+            entries, stops = yield from encode(
                 layout, window, rows, names, sources, places, counts, starts, value, options, slack
             )
             changes += assemble(
-                layout, rows, entries, ends, holds, places, counts, fresh, window.outers, cloned, slots
+                layout, rows, entries, stops, holds, places, counts, fresh, window.outers, cloned, slots
             )
+        if (
+            ends is not None
+            and hoped.any()
+            and not {holds[k] for k in np.flatnonzero(hoped)} <= {change.hold for change in changes}
+        ):
+            ends.found = True  # nothing is to be there: whether something is has to be looked at
+            return False
         yield from commit(changes, fresh, dict(zip(names, holds, strict=True)), options, cache, cost)
         outcomes.add(counted)
+        return True
 
 
 def _make_room(

@@ -29,23 +29,33 @@ Fresh = dict[Hold, tuple[Array, int]]
 
 
 def hold_objects(
-    layout: Layout, names: Sequence[str], counts: Sequence[tuple[int, ...]], whole: Sequence[bool], cost: Cost
+    layout: Layout,
+    names: Sequence[str],
+    counts: Sequence[tuple[int, ...]],
+    whole: Sequence[bool],
+    cost: Cost,
+    looked: Sequence[bool] | None = None,
 ) -> Generator[Any, Any, list[Hold]]:
-    """Hold objects, with the indexes of shards; over a network not of those that are replaced `whole`."""
+    """Hold objects, with the indexes of shards; over a network not of those that are replaced `whole`.
+
+    looked: which of these are looked at all the same, as to whether they are there."""
     sharding = layout.sharding
+    looked = looked or [False] * len(names)
+    blind = [all_new and not look for all_new, look in zip(whole, looked, strict=True)]
     indexes: list[Range | None] = [
-        None if sharding is None or (all_new and cost.far) else first_range(sharding, count)
-        for count, all_new in zip(counts, whole, strict=True)
+        None if sharding is None or (unseen and cost.far) else first_range(sharding, count)
+        for count, unseen in zip(counts, blind, strict=True)
     ]
     if (
         not cost.far
     ):  # where a look costs microseconds, a shard that is another format's file too is not lost unseen
-        held: list[Hold] = yield Holding(names, indexes, blind=whole if sharding is None else ())
+        held: list[Hold] = yield Holding(names, indexes, blind=blind if sharding is None else ())
         return held
-    held = yield Holding(names, [None if all_new else ALL for all_new in whole], blind=whole)
-    for hold, index in zip(held, indexes, strict=True):
+    firsts = [index if all_new else ALL for all_new, index in zip(whole, indexes, strict=True)]
+    held = yield Holding(names, firsts, blind=blind)
+    for hold, index, all_new in zip(held, indexes, whole, strict=True):
         source = hold.source
-        if source is None or source.first is None:
+        if all_new or source is None or source.first is None:
             continue
         object_ = source.first
         source.size = memoryview(object_).nbytes

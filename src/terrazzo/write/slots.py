@@ -20,10 +20,11 @@ from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.shard import overlaps
-from terrazzo.stores.flow import Claiming, Committing, Holding
+from terrazzo.stores.flow import Claiming, Committing, Holding, Working
 from terrazzo.stores.store import Hold, Patch
 from terrazzo.strategy import InPlace, Strategy
 from terrazzo.write.encoding import encode, old_objects
+from terrazzo.write.ends import Cut, Ends, Uncut
 from terrazzo.write.patching import Memory
 from terrazzo.write.rows import Rows, rows_of
 
@@ -43,9 +44,18 @@ def has_slots(layout: Layout, strategy: Strategy) -> bool:
 
 
 def write_in_slots(
-    layout: Layout, window: Window, value: Array, options: Options, cache: IndexCache
+    layout: Layout,
+    window: Window,
+    value: Array,
+    options: Options,
+    cache: IndexCache,
+    ends: Ends | None = None,
+    cut: Cut | None = None,
 ) -> Generator[Any, Any, bool]:
-    """Overwrite the touched chunks of a window; False, with nothing written, where some shard has to be held alone."""
+    """Overwrite the touched chunks of a window; False, with nothing written, where some shard has to be held alone.
+
+    cut: what of it the array's end cuts, which may be others' too if `ends` finds that they made the array longer.
+    """
     sharding, nbytes = layout.sharding, layout.chain.encoded_nbytes
     assert sharding is not None and nbytes is not None
     if window.whole_shard.any():
@@ -71,6 +81,13 @@ def write_in_slots(
         places = [[(start, nbytes) for start in starts] for starts in _starts(rows, olds)]
         if not (yield Claiming(holds, places)):
             return False
+        if ends is not None and ends.concern(window, cut, holds) and (yield Working(ends.look)):
+            if ends.refusal is not None or cut is None:
+                return False
+            window = Uncut(window, cut)
+            rows = rows_of(
+                layout, window, holds, olds, counts, "unordered", np.ones(len(holds), np.bool_), copies=False
+            )
         sources = yield from old_objects(holds, np.zeros(len(holds), np.bool_))
         sinks = [Memory() for _ in holds]
         kept = replace(options, write_empty_chunks=True)

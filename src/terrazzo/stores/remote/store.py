@@ -90,6 +90,7 @@ class RemoteStore(Store):
         self._reading = Reading(place, self._client, self._patience, self._writing)
         self.writable = self.erasable = self._client.writable
         self.listable = self._client.listable
+        self.exclusion = "nothing" if place.single_writer else "versions"
 
     def __repr__(self) -> str:
         return f"RemoteStore({str(self)!r})"
