@@ -12,7 +12,14 @@ import pytest
 
 import terrazzo
 from terrazzo.care import check
-from terrazzo.errors import ContainsArrayError, ContainsNodeError, MetadataError, NodeNotFoundError
+from terrazzo.errors import (
+    ArrayNotFoundError,
+    ContainsArrayError,
+    ContainsNodeError,
+    MetadataError,
+    NodeNotFoundError,
+    ReadOnlyError,
+)
 from terrazzo.storage import MemoryStore
 from terrazzo.stores.watching import CountingStore
 
@@ -356,3 +363,27 @@ def test_records_become_those_of_zarr_3_where_they_can() -> None:
     assert array[1]["a"].tolist() == [2, 3]
     with pytest.raises(MetadataError, match="no data type describes"):
         terrazzo.from_array({}, data=array)
+
+
+@pytest.mark.parametrize("way", ["P", "D"])
+def test_a_node_of_a_draft_opens_by_the_name_of_a_folder(way: str, tmp_path: Path) -> None:
+    root = tmp_path / "draft.zarr"
+    values = np.arange(12).reshape(3, 4)
+    terrazzo.create_array(root, name="a/b", data=values, chunks=(2, 2), shards=(4, 4), dialect=way)
+    for place in (root / "a" / "b", f"{root}/a/b/", f"file://{root}/a/b"):
+        found = terrazzo.open_array(place, mode="r")
+        assert (found.path, found.metadata.dialect) == ("a/b", "draft")
+        assert (found[...] == values).all()
+    assert list(terrazzo.open_group(root / "a", mode="r")) == ["b"]
+    with pytest.raises(ReadOnlyError):
+        terrazzo.open_array(root / "a" / "b", mode="r")[0, 0] = 1
+    terrazzo.open(root / "a" / "b", mode="r+")[0, 0] = 7
+    assert terrazzo.open(root, mode="r")["a/b"][0, 0] == 7
+    assert check(root / "a" / "b", verify_data=True).ok
+    with pytest.raises(ArrayNotFoundError):
+        terrazzo.open_array(root / "a" / "c", mode="r")
+    # what lies below a hierarchy of Zarr 3 is nobody else's
+    terrazzo.open_group(root / "own", mode="w", zarr_format=3).create_group("x")
+    with pytest.raises(ArrayNotFoundError):
+        terrazzo.open_array(root / "own" / "a" / "b", mode="r")
+    assert not (root / "a").exists()

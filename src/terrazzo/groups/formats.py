@@ -5,7 +5,8 @@ What it does not do: translate anything (dialects). What is found comes as a pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -18,6 +19,9 @@ from terrazzo.groups.nodes import erase_node
 from terrazzo.metadata import Extension, Node
 from terrazzo.metadata.draft_types import Fallback
 from terrazzo.options import Options
+from terrazzo.stores.local import LocalStore
+from terrazzo.stores.store import Store
+from terrazzo.stores.wrappers import ReadOnlyStore
 
 __all__ = ["Format", "find", "making", "settled", "stored_as", "suited", "wanted_dialect"]
 
@@ -55,8 +59,7 @@ def settled(place: StorePath, options: Options, **wanted: Any) -> StorePath:
         entry = content if place.path == "" else None
         if content is not None and not is_entry_point(entry):
             return place
-        view = find_view(place.store, place.path, options, entry)
-        return place if view is None else StorePath(view, place.path)
+        return _shown(place, options, entry) or place
     return find(place, options, **wanted)[0]
 
 
@@ -109,11 +112,52 @@ def find(
                 f"{document_key('')} is the entry point of a hierarchy of the draft; dialect='P' reads it"
             )
         return place, None
-    found = find_view(place.store, place.path, options, entry, fallback, chunks_per_shard)
-    if found is None or (zarr_format == 3 and found.dialect == "v2"):
+    found = _shown(place, options, entry, fallback, chunks_per_shard)
+    if found is None or (zarr_format == 3 and getattr(found.store, "dialect", None) == "v2"):
         return place, None
-    shown = StorePath(found, place.path)
-    return shown, read_document(found, place.path, options)
+    return found, read_document(found.store, found.path, options)
+
+
+def _shown(
+    place: StorePath,
+    options: Options,
+    entry: bytes | None,
+    fallback: Fallback = "error",
+    chunks_per_shard: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+) -> StorePath | None:
+    """The place in a view of the hierarchy, where another format than Zarr 3 is found."""
+    view = find_view(place.store, place.path, options, entry, fallback, chunks_per_shard)
+    if view is not None:
+        return StorePath(view, place.path)
+    for root, path, content in _roots_above(place):
+        view = find_view(root, "", options, content, fallback, chunks_per_shard)
+        if view is not None and read_document(view, path, options) is not None:
+            return StorePath(view, path)
+    return None
+
+
+def _roots_above(place: StorePath) -> Iterator[tuple[Store, str, bytes]]:
+    """The hierarchy of the draft that a folder would lie in, by its name: nodes of the draft are no folders."""
+    store = place.store
+    local = store.store if isinstance(store, ReadOnlyStore) else store
+    if place.path or not isinstance(local, LocalStore):
+        return
+    above, name = os.path.split(local.root)
+    path = name
+    while name:
+        root: Store = LocalStore(
+            above, follow_symlinks=local.follow_symlinks, durability=local.durability, files=local.files
+        )
+        try:
+            (content,) = root.get_partial_values([(document_key(""), (0, 1 << 20))])
+        except StoreError:
+            content = None
+        if content is not None:
+            if is_entry_point(content):
+                yield (root if store is local else root.with_read_only()), path, content
+            return
+        above, name = os.path.split(above)
+        path = f"{name}/{path}"
 
 
 def making(
