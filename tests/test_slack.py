@@ -183,6 +183,27 @@ def test_what_is_no_slack(slack: Any) -> None:
         InPlace(slack=slack)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "wrong"),
+    [
+        *((strategy, {"order": "hilbert"}) for strategy in (Replace, InPlace, Append)),
+        *((strategy, {"order": None}) for strategy in (Replace, InPlace, Append)),
+        *((strategy, {"dead": -0.1}) for strategy in (Replace, InPlace, Append)),
+        *((strategy, {"dead": float("nan")}) for strategy in (Replace, InPlace, Append)),
+        *((strategy, {"dead": 30}) for strategy in (Replace, InPlace, Append)),
+        (InPlace, {"otherwise": "drop"}),
+        (InPlace, {"torn_reads": "no"}),
+        (InPlace, {"slack_limit": -1}),
+        (InPlace, {"slack_limit": 0.5}),
+        (Append, {"index_at_end": "no"}),
+    ],
+)
+def test_settings_that_are_none(strategy: Any, wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=rf"{name}=.* is allowed"):
+        strategy(**wrong)
+
+
 def test_slack_that_the_limit_of_dead_bytes_would_take_away() -> None:
     with pytest.raises(ValueError, match="dead"):
         InPlace(slack=2.0, otherwise="append")

@@ -22,6 +22,19 @@ __all__ = ["Append", "Changed", "InPlace", "Outcomes", "Plan", "Replace", "Strat
 
 Entries = np.ndarray[Any, np.dtype[np.uint64]]
 Order = Literal["morton", "C", "F", "unordered"]
+ORDERS = ("morton", "C", "F", "unordered")
+
+
+def _check(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if not isinstance(value, str | bool) or value not in allowed:
+        raise ValueError(
+            f"{name}={value!r}; {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r} is allowed"
+        )
+
+
+def _check_share(dead: object) -> None:
+    if isinstance(dead, bool) or not isinstance(dead, float | int) or not 0 <= dead <= 1:
+        raise ValueError(f"dead={dead!r}; a share of a shard's bytes, from 0 to 1, is allowed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,10 @@ class Replace:
     dead: float = 0.25
 
     name = "replace"
+
+    def __post_init__(self) -> None:
+        _check("order", self.order, ORDERS)
+        _check_share(self.dead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +82,16 @@ class InPlace:
     name = "in-place"
 
     def __post_init__(self) -> None:
+        _check("otherwise", self.otherwise, ("append", "replace"))
+        _check("torn_reads", self.torn_reads, (True, False))
+        _check("order", self.order, ORDERS)
+        _check_share(self.dead)
+        if (
+            isinstance(self.slack_limit, bool)
+            or not isinstance(self.slack_limit, int)
+            or self.slack_limit < 0
+        ):
+            raise ValueError(f"slack_limit={self.slack_limit!r}; a number of bytes, from 0 up, is allowed")
         if isinstance(self.slack, bool) or not isinstance(self.slack, float | int) or not self.slack >= 0:
             raise ValueError(
                 f"slack={self.slack!r}; a share of the encoded chunk (0.25), or bytes (4096), is allowed"
@@ -91,6 +118,11 @@ class Append:
     order: Order = "morton"
 
     name = "append"
+
+    def __post_init__(self) -> None:
+        _check("index_at_end", self.index_at_end, (True, False))
+        _check("order", self.order, ORDERS)
+        _check_share(self.dead)
 
 
 Strategy = Replace | InPlace | Append
