@@ -226,6 +226,16 @@ def test_a_manifest_knows_when_it_is_stale(kind: str, tmp_path: Path) -> None:
         assert fresh.is_stale(again)
 
 
+@pytest.mark.parametrize("form", [{}, {"zarr_format": 2}, {"dialect": "P"}, {"dialect": "D"}])
+def test_attributes_make_no_manifest_stale(form: dict[str, Any]) -> None:
+    place: dict[str, bytes] = {}
+    array = terrazzo.create_array(place, data=np.ones((6, 4)), chunks=(2, 2), **form)
+    found = array.inventory()
+    array.attrs["title"] = "t"
+    assert not found.is_stale(array)
+    assert not found.is_stale(terrazzo.open_array(place, mode="r"))
+
+
 def test_a_version_without_a_lasting_form_counts_as_changed() -> None:
     assert fingerprint(object()) == UNKNOWN == fingerprint(None)
     assert fingerprint((1, 2)) == fingerprint((1, 2)) != fingerprint((1, 3))

@@ -90,7 +90,7 @@ def _compressor(found: Json, itemsize: int) -> Json | None:
         name = "numcodecs.zlib" if said.get("useZlib") else "gzip"
         return {"name": name, "configuration": {"level": level if 0 <= level <= 9 else USUAL_LEVEL}}
     if kind == "zstd":
-        return {"name": "zstd", "configuration": {"level": said.get("level", 3)}}
+        return {"name": "zstd", "configuration": {"level": said.get("level", 3), "checksum": False}}
     if kind == "bzip2":
         return {"name": "numcodecs.bz2", "configuration": {"level": said.get("blockSize", 9)}}
     if kind == "xz":

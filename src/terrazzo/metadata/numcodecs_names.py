@@ -183,10 +183,7 @@ def _compressor(identity: str, members: Json, itemsize: int) -> Json:
     if identity == "gzip":
         return _named("gzip", {"level": members.get("level", 1)})
     if identity == "zstd":
-        found = {"level": members.get("level", 0)}
-        if members.get("checksum"):
-            found["checksum"] = True
-        return _named("zstd", found)
+        return _named("zstd", {"level": members.get("level", 0), "checksum": bool(members.get("checksum"))})
     if identity == "shuffle":
         members.setdefault("elementsize", 4)
     return _named(f"numcodecs.{identity}", members)
