@@ -77,5 +77,9 @@ def test_what_cannot_be_served(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "there is no folder" in capsys.readouterr().err
     assert main(["serve", str(tmp_path), "--port", "70000"]) == 2
     assert main(["serve", str(tmp_path), "--host", "no.such.host.invalid"]) == 1
+    for option in ("--patience", "--connections", "--keep-alive"):
+        assert main(["serve", str(tmp_path), option, "0"]) == 2
+        assert "it has to be more than 0" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path), "--longest", "much"]) == 2
     (tmp_path / "file").write_text("x")
     assert main(["serve", str(tmp_path / "file")]) == 3

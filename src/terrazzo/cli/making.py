@@ -11,7 +11,7 @@ from typing import Any
 from terrazzo.cli.output import parse_shape
 from terrazzo.shapes import parse_nbytes
 
-__all__ = ["add_making", "making"]
+__all__ = ["add_making", "making", "nbytes"]
 
 
 def add_making(parser: argparse.ArgumentParser, default: str) -> None:
@@ -41,7 +41,7 @@ def add_making(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="delete what is there, with everything below it"
     )
-    parser.add_argument("--memory", type=_nbytes, metavar="SIZE", help="values held at a time, such as 256MB")
+    parser.add_argument("--memory", type=nbytes, metavar="SIZE", help="values held at a time, such as 256MB")
     parser.add_argument(
         "--verify", action="store_true", help="read everything back and compare it, bit for bit"
     )
@@ -70,7 +70,7 @@ def _codecs(words: str) -> str | None:
     return None if words.lower() == "none" else words
 
 
-def _nbytes(text: str) -> int:
+def nbytes(text: str) -> int:
     try:
         return parse_nbytes(text)
     except ValueError as error:

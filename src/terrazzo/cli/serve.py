@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import Any
 
+from terrazzo.cli.making import nbytes
 from terrazzo.cli.output import print_fields, print_lines
 from terrazzo.drawing import printable
 from terrazzo.stores.local import LocalStore
@@ -36,6 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="whose pages may read, such as https://example.org; may be repeated (all); named ones may write",
     )
+    parser.add_argument(
+        "--longest", type=nbytes, metavar="SIZE", help="of an object that is put, such as 64MB (4 GiB)"
+    )
+    parser.add_argument("--connections", type=int, default=256, metavar="N", help="at once, at most (256)")
+    parser.add_argument(
+        "--patience", type=float, default=30.0, metavar="S", help="for 64 KiB, or all there is, to move (30)"
+    )
+    parser.add_argument(
+        "--keep-alive",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="between two requests of a connection (60)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,6 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
         listing=arguments.list,
         hidden=arguments.hidden,
         origins=arguments.cors or ("*",),
+        longest=arguments.longest or 1 << 32,
+        connections=arguments.connections,
+        patience=arguments.patience,
+        keep_alive=arguments.keep_alive,
     )
     ended = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -121,6 +121,17 @@ class Application:
             failed += "; what it said is on the server's side\n"
             await PlainTextResponse(failed, 403 if forbidden else 500)(scope, receive, told)
 
+    async def crowded(self, scope: Message, receive: Receive, send: Send) -> None:
+        """The answer to everything on a connection too many."""
+        from starlette.requests import Request
+        from starlette.responses import PlainTextResponse
+
+        told = _Headers(send, self._shared(Request(scope, receive)))
+        headers = {"Retry-After": "1", "Connection": "close"}
+        await PlainTextResponse("too many connections at once; ask again\n", 503, headers)(
+            scope, receive, told
+        )
+
     async def _answer(self, request: Request, send: Send) -> None:
         from starlette.responses import Response
 

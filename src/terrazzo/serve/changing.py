@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["change"]
 
 #: bodies up to here stay in memory
-_IN_MEMORY = 8 << 20
+_IN_MEMORY = PIECE
 _PATIENCE = 30.0  # seconds that another writer is waited for
 _TRIES = 8
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from terrazzo.serve.application import ANY_ORIGIN, Application
+from terrazzo.serve.connections import check_limits, limits
 from terrazzo.stores.open import StoreLike, open_store
 from terrazzo.stores.store import Store
 from terrazzo.stores.wrappers import PrefixStore
@@ -42,7 +43,9 @@ class Server:
 
     host, port: where to listen; port 0 is a free one. write: PUT and DELETE are allowed. listing: folders answer with
     what lies in them. hidden: names with a leading dot are served. origins: whose pages may read ("*": all); pages
-    may write only where their origin is named.
+    may write only where their origin is named. longest: bytes that a PUT may have.
+    connections: at most so many at once. patience: seconds in which 64 KiB have to move, or all there is, where the
+    server waits for the other side. keep_alive: seconds that a connection may be idle between two requests.
     """
 
     def __init__(
@@ -55,6 +58,10 @@ class Server:
         listing: bool = False,
         hidden: bool = False,
         origins: Iterable[str] = (ANY_ORIGIN,),
+        longest: int = 1 << 32,
+        connections: int = 256,
+        patience: float = 30.0,
+        keep_alive: float = 60.0,
     ) -> None:
         _required()
         if write and not store.writable:
@@ -62,6 +69,8 @@ class Server:
         origins = tuple(origins)
         self.store = store
         self.write = write
+        self._limits = (connections, patience, keep_alive)
+        check_limits(*self._limits)
         self._socket = _listening(host, port)
         self.host, self.port = host, self._socket.getsockname()[1]
         # A page whose name was made to mean this machine has no foreign origin: then only its name tells.
@@ -73,6 +82,7 @@ class Server:
             hidden=hidden,
             origins=origins,
             hosts=LOOPBACK if guarded else None,
+            longest=longest,
             address=self.address,
         )
         self._server: Any = None
@@ -104,7 +114,7 @@ class Server:
 
         config = uvicorn.Config(
             self.application,
-            http="h11",
+            **limits(self.application, *self._limits),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -112,7 +122,6 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=60,
             timeout_graceful_shutdown=_STOPPING,
         )
         config.load()  # here, so that what is missing is told to the caller
