@@ -337,7 +337,9 @@ def test_a_process_ends_quietly(place: Place, address: str) -> None:
             check=False,
             cwd=ROOT,
         )
-        assert (done.returncode, done.stderr) == (0, b"")
+        # asyncio tells of steps that took long, as they do on a busy machine
+        told = [line for line in done.stderr.splitlines() if not line.startswith(b"Executing <")]
+        assert (done.returncode, told) == (0, [])
 
 
 def test_threads_share_a_store(place: Place) -> None:
