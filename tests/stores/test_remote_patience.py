@@ -223,7 +223,7 @@ def test_a_panic_leaves_the_library_as_an_error(place: Place, monkeypatch: pytes
         async def get_async(*_: Any, **__: Any) -> Any:
             raise PanicException("called unwrap on None")
 
-    store = s3(place)
+    store = s3(place, redirects="follow")
     monkeypatch.setattr("terrazzo.stores.remote.client.library", lambda: Native)
     with pytest.raises(StoreError, match=r"'a'.*bytes 0 to 3.*panic"):
         store.get_partial_values([("a", (0, 3))])

@@ -261,7 +261,7 @@ def test_services_without_suffixes_are_asked_for_the_size(
         return await honest(self, path, window, **how)
 
     monkeypatch.setattr(ObstoreClient, "get", get)
-    store = s3(place)
+    store = s3(place, redirects="follow")
     store.set("a", TEN)
     asked(place)
     for n, expected in ((4, b"6789"), (10, TEN), (50, TEN)):

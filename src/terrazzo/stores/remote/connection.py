@@ -49,7 +49,7 @@ NO_HTTP = "the server's answer is no HTTP"
 
 class Route(NamedTuple):
     """Where a connection leads. proxy: the address of what stands between, which may hold a password. verify: True,
-    False, or the path of a file of certificates."""
+    False, the path of a file of certificates, or certificates (PEM) that are trusted beside the system's."""
 
     secure: bool
     host: str
@@ -418,7 +418,11 @@ def tls_context(verify: bool | str) -> ssl.SSLContext:
     context = _contexts.get(verify)
     if context is None:
         try:
-            context = ssl.create_default_context(cafile=None if isinstance(verify, bool) else verify)
+            if isinstance(verify, str) and "-----BEGIN" in verify:
+                context = ssl.create_default_context()
+                context.load_verify_locations(cadata=verify)
+            else:
+                context = ssl.create_default_context(cafile=None if isinstance(verify, bool) else verify)
         except (OSError, ssl.SSLError):
             raise StoreError("verify is True, False, or the path of a file of certificates") from None
         if verify is False:

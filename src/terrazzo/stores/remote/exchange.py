@@ -46,10 +46,11 @@ class Way(ABC):
     """How requests reach a service: the address of an object, and what goes along.
 
     told: who answers, in sentences about it. stores_objects: its answers tell of objects as object stores do (metadata,
-    generations, codes of errors). suffixes: it knows ranges from the end.
+    generations, codes of errors). suffixes: it knows ranges from the end. denied: what may help where access is.
     """
 
     told = "the server"
+    denied = ""
     stores_objects = False
     suffixes = True
 
@@ -95,7 +96,7 @@ class Exchange:
         for _ in range(MOST_REDIRECTS + 1):
             response = self._response = await self._ask(address)
             if response.status not in (301, 302, 303, 307, 308):
-                if response.status not in (200, 201, 204, 206):
+                if response.status not in (200, 201, 202, 204, 206):
                     await self._refuse(response)
                 return response
             response.close()
@@ -162,6 +163,8 @@ class Exchange:
         self._response = None
         status = response.status
         failure = answered(status, code, self._way.told)
+        if failure.kind == "denied":
+            failure.text += self._way.denied
         if status in TRIED_AGAIN:
             failure.pause = _wait_asked(response)
         raise failure

@@ -15,10 +15,12 @@ from urllib.parse import urlsplit
 from terrazzo.errors import StoreError, TerrazzoError
 from terrazzo.stores.remote.address import Address, origin_of, parse_address, shown
 from terrazzo.stores.remote.client import Client, ObstoreClient
+from terrazzo.stores.remote.guarded import GuardedClient
 from terrazzo.stores.remote.meter import Meter
 from terrazzo.stores.remote.native import Recipe
 from terrazzo.stores.remote.policy import Policy
-from terrazzo.stores.remote.settings import OURS, recipes, secret_options, settings_of
+from terrazzo.stores.remote.settings import OURS, Settings, recipes, secret_options, settings_of
+from terrazzo.stores.remote.signing import way_to
 
 __all__ = ["Place", "place_at", "place_of_object"]
 
@@ -85,9 +87,7 @@ def place_at(address: str, options: Mapping[str, Any]) -> Place:
         plain, steady = recipes(settings)
         made = _made(plain)
         bulk = parsed.kind == "S3Store" and not settings.config.get("disable_bulk_delete")
-        client = ObstoreClient(plain, meter, settings.concurrency, steady=steady, bulk_delete=bulk)
-        client.adopt(made)
-        client.longest_listing = settings.policy.timeout / 3
+        client = _client(settings, made, plain, meter, steady=steady, bulk_delete=bulk)
         account = settings.config.get("account_name", "")
         service = (parsed.kind, settings.endpoint, account, parsed.place)
     return Place(
@@ -152,6 +152,26 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
         trusted=trusted,
         again=None if kind == "MemoryStore" else _reduced_object(name, given, options, ours.carry_secrets),
     )
+
+
+def _client(settings: Settings, made: Any, recipe: Recipe, meter: Meter, **named: Any) -> ObstoreClient:
+    """obstore's client follows redirects wherever they lead, and has no option against it. Where the user named the
+    service, most requests are our own, therefore; a cloud is trusted with its own addresses."""
+    way: Any = "redirects='follow'"
+    if settings.redirects == "refuse" or (settings.redirects is None and not settings.at_home):
+        way = way_to(settings, made)
+    if not isinstance(way, str):
+        client: ObstoreClient = GuardedClient(way, recipe, meter, settings.concurrency, **named)
+    elif settings.redirects == "refuse":
+        raise StoreError(
+            f"{settings.address}: redirects='refuse' cannot be kept here: {way} is left to obstore, which follows "
+            "redirects"
+        )
+    else:
+        client = ObstoreClient(recipe, meter, settings.concurrency, **named)
+    client.adopt(made)
+    client.longest_listing = settings.policy.timeout / 3
+    return client
 
 
 def _host(endpoint: str) -> str:

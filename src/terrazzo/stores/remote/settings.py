@@ -7,6 +7,7 @@ places where each cloud's machines have them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,6 +31,7 @@ OURS: dict[str, str] = {
     "cost": "a Cost to plan with, instead of what is measured",
     "single_writer": "True: nobody else writes, so nothing is written conditionally and the last write wins",
     "trust_conditions": "True: conditions of this service need no probe",
+    "redirects": "'refuse' redirects to other origins, or 'follow' them (refuse, but for the clouds' own addresses)",
     "buffer": "bytes of one new object that wait in memory (64 MiB); a larger one goes through a temporary file",
     "carry_secrets": "True: a pickle of the store carries the secrets that it was opened with",
     "client_options": "a dictionary of obstore's client options",
@@ -181,6 +183,13 @@ _NATIVE_ENDPOINTS = {
     "GCSStore": ("base_url", ("GOOGLE_BASE_URL",)),
     "AzureStore": ("endpoint", ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")),
 }
+#: addresses of storage that belong to a cloud: other names below theirs belong to their customers
+_CLOUD = re.compile(
+    r"https://(?:(?:[\w.\-]+\.)?s3(?:-fips)?(?:\.dualstack)?(?:[.\-][a-z]{2}(?:-[a-z]+)+-\d)?(?:\.vpce)?\.amazonaws\.com(?:\.cn)?"
+    r"|(?:[\w.\-]+\.)?storage(?:-[\w\-]+\.p)?\.googleapis\.com"
+    r"|[\w\-]+\.(?:z\d+\.)?(?:blob|dfs)\.(?:core\.windows\.net|storage\.azure\.net|fabric\.microsoft\.com"
+    r"|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net))(?::443)?(?:/.*)?"
+).fullmatch
 
 
 @dataclass(frozen=True)
@@ -197,6 +206,7 @@ class Settings:
     trust_conditions: bool
     buffer: int
     carry_secrets: bool
+    redirects: str | None = None
 
     @property
     def endpoint(self) -> str:
@@ -206,6 +216,12 @@ class Settings:
         name, variables = _NATIVE_ENDPOINTS[self.address.kind]
         said = self.config.get(name) or next((os.environ[v] for v in variables if os.environ.get(v)), "")
         return str(said) or ("emulator" if self.config.get("use_emulator") else "")
+
+    @property
+    def at_home(self) -> bool:
+        """Whether the service is a cloud's own, by a name that the cloud owns."""
+        said = self.endpoint
+        return not said or (said.startswith("https://") and _CLOUD(said.lower()) is not None)
 
 
 def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
@@ -248,6 +264,7 @@ def settings_of(address: Address, options: Mapping[str, Any]) -> Settings:
         _yes("trust_conditions", ours.get("trust_conditions", False)),
         _whole("buffer", ours.get("buffer", 64 << 20), 0),
         _yes("carry_secrets", ours.get("carry_secrets", False)),
+        _redirects(kind, ours.get("redirects")),
     )
 
 
@@ -354,6 +371,14 @@ def _yes(name: str, value: Any) -> bool:
     if not isinstance(value, bool):  # "false" of a file of settings is no False
         raise StoreError(f"{name} is {value!r}; True or False is allowed")
     return value
+
+
+def _redirects(kind: str, value: Any) -> str | None:
+    if value not in (None, "refuse", "follow"):
+        raise StoreError(f"redirects is {value!r}; 'refuse' or 'follow' is allowed")
+    if kind == "HTTP" and value == "follow":
+        raise StoreError("redirects='follow': a web server's redirects to other origins are never followed")
+    return None if value is None else str(value)
 
 
 def _cost(value: Any) -> Cost | None:
