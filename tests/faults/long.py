@@ -140,11 +140,12 @@ def machine(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def merges(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """`count` appended steps are merged, cut off at every 100th operation and at the first ones of each kind."""
+    """`count` appended steps are merged, cut off at every third operation; at every 2000th one and at the first ones of
+    each kind the disk is copied."""
     from tests.faults.merging import search
 
     with folder() as root:
-        yield search(root, count, 100)
+        yield search(root, count, 3, 2000)
 
 
 def flips(count: int, seed: int) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,8 @@ What it does not do: say what a document means (metadata), or where nodes are (g
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from terrazzo.stores.flow import watched
 from terrazzo.stores.store import Erase, Hold, Open, Put, Store
 
 __all__ = [
+    "alone_at_the_end",
     "change_document",
     "create_document",
     "document_key",
@@ -115,6 +117,16 @@ def change_document(store: Store, path: str, kind: type[T], change: Callable[[T]
             most = min(LONGEST_PAUSE, max(0.001, store.cost.latency) * 2 ** min(attempt, 20))
             time.sleep(random.random() * most)
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def alone_at_the_end(store: Store, path: str) -> Iterator[None]:
+    """Keep all others who append to the array, or merge its chunks, out of the block.
+
+    Where holds are no locks, this is so within this process; others are told by the versions of the document.
+    """
+    with store.hold(f"{path}/__append" if path else "__append", blind=True):
+        yield
 
 
 def erase_document(store: Store, path: str, options: Options) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from terrazzo.arrays.documents import change_document, read_document
+from terrazzo.arrays.documents import alone_at_the_end, change_document, read_document
 from terrazzo.errors import MetadataError, ReadOnlyError
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
@@ -53,7 +53,7 @@ def finish(
         raise ReadOnlyError(
             f"array {path!r}: a merge of its chunks was interrupted; open it once with mode='r+', which finishes it"
         )
-    with store.hold(f"{staging(path)}/lock"):
+    with alone_at_the_end(store, path):
         now = read_document(store, path, options)
         if not isinstance(now, ArrayMetadata) or MEMBER not in now.extra:
             return now if isinstance(now, ArrayMetadata) else document  # finished by another meanwhile
@@ -78,8 +78,9 @@ def merged_keys(beside: Layout, layout: Layout, axis: int, first: int) -> Iterat
     """(key beside, key in the array) of every object from index `first` along `axis`."""
     spans = [range(n) for n in layout.grid.grid_shape(layout.shape)]
     spans[axis] = range(first, spans[axis].stop)
+    waiting, prefix, key = beside.prefix + "c/", layout.prefix, layout.keys.key
     for index in product(*spans):
-        yield beside.prefix + "c/" + "/".join(map(str, index)), layout.prefix + layout.keys.key(index)
+        yield waiting + "/".join(map(str, index)), prefix + key(index)
 
 
 def _read(document: ArrayMetadata, path: str) -> tuple[int, int, ArrayMetadata]:

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from terrazzo.arrays.array import Array
-from terrazzo.arrays.documents import change_document
+from terrazzo.arrays.documents import alone_at_the_end, change_document
 from terrazzo.arrays.merging import announced, finish, staging
 from terrazzo.arrays.stored import stored_versions
 from terrazzo.care.reshard import as_shards
@@ -61,7 +61,8 @@ def merge(
     old = array.layout
     edges, first, merged = _plan(array, axis, edge)
     if merged == edges[first:]:
-        array.store.erase_prefix(staging(array.path) + "/")  # who finished a merge may have died before this
+        with alone_at_the_end(array.store, array.path):  # who finished a merge may have died before this
+            array.store.erase_prefix(staging(array.path) + "/")
         return array
     new = _with_edges(array, axis, [*edges[:first], *merged])
     beside = replace(new, path=staging(array.path))
@@ -88,7 +89,8 @@ def merge(
             raise ConflictError(f"array {array.name!r} was resized while its chunks were merged; begin again")
         return announced(document, axis, first, new.grid.to_extension())
 
-    document = change_document(array.store, array.path, ArrayMetadata, announce, array.options)
+    with alone_at_the_end(array.store, array.path):
+        document = change_document(array.store, array.path, ArrayMetadata, announce, array.options)
     done = finish(array.store, array.chunk_store, array.path, document, array.options)
     return Array(array.store, array.path, done, array.options, array.strategy)
 
