@@ -156,7 +156,7 @@ class LocalStore(Store):
         try:
             for key, asked in requests:
                 if key not in sources:
-                    sources[key] = self._source(key, None, None)
+                    sources[key] = self.open([Open(key)])[0]
                 source = sources[key]
                 if source is None:
                     answers.append(None)
@@ -290,7 +290,8 @@ class LocalStore(Store):
         timeout: float | None = None,
         blind: bool = False,
     ) -> FileHold:
-        return take_hold(self, key, first, exclusive=exclusive, timeout=timeout)
+        blind = blind and exclusive and first is None
+        return take_hold(self, key, first, exclusive=exclusive, timeout=timeout, blind=blind)
 
     def sink(self, hold: Any, nbytes_hint: int | None = None) -> FileSink:
         return FileSink(self.files, hold)
@@ -371,10 +372,6 @@ class LocalStore(Store):
             if error.errno in _ABSENT:
                 return None
             raise failure(error, key, "opened") from error
-
-    def _source(self, key: str, first: Range | None, known: Tag | None) -> Source | None:
-        file = self._open_file(key)
-        return None if file is None else self._source_of(key, file, first, known)
 
     def _source_of(self, key: str, file: int, first: Range | None, known: Tag | None) -> Source:
         try:

@@ -39,8 +39,11 @@ OPEN_FILE_LOCKS = hasattr(fcntl, "F_OFD_SETLK") if sys.platform != "win32" else 
 _OBJECT, _GATE, _WHOLE = (0, 1 << 62), (1 << 62, 1), (0, 0)
 
 
-def lock(files: Files, folder: int, name: str, exclusive: bool, timeout: float | None) -> int:
-    """The open lock file of `name`, locked and bearing the lock's name; HeldError after `timeout` seconds.
+def lock(
+    files: Files, folder: int, name: str, exclusive: bool, timeout: float | None
+) -> tuple[int, os.stat_result]:
+    """The open lock file of `name`, locked and bearing the lock's name, and what it is under the lock; HeldError after
+    `timeout` seconds.
 
     FileNotFoundError where the folder was removed.
     """
@@ -58,9 +61,13 @@ def lock(files: Files, folder: int, name: str, exclusive: bool, timeout: float |
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
                 raise _not_a_file(lock_name)
-            _wait(file, name, exclusive, deadline)
-            if _bears(lock_name, folder, found):
-                return file
+            if not (
+                exclusive and share_alone(file)
+            ):  # nobody there, nearly always: gate and object in one step
+                _wait(file, name, exclusive, deadline)
+            named = _bearing(lock_name, folder, found)
+            if named is not None:
+                return file, named
         except BaseException:
             os.close(file)
             raise
@@ -85,7 +92,7 @@ def lock_again(folder: int, name: str) -> int | None:
     except OSError:
         return None
     try:
-        if share_alone(file) and _bears(name + LOCK_SUFFIX, folder, os.fstat(file)):
+        if share_alone(file) and _bearing(name + LOCK_SUFFIX, folder, os.fstat(file)) is not None:
             return file
     except BaseException:
         os.close(file)
@@ -165,12 +172,13 @@ def _range(kind: int, start: int = 0, length: int = 0) -> bytes:
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0)
 
 
-def _bears(lock_name: str, folder: int, locked: os.stat_result) -> bool:
+def _bearing(lock_name: str, folder: int, locked: os.stat_result) -> os.stat_result | None:
+    """What bears the lock's name now, where that is the file that was locked."""
     try:
         named = os.stat(lock_name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    return (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)
+        return None
+    return named if (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino) else None
 
 
 def _not_a_file(lock_name: str) -> StoreError:

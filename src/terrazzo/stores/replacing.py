@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["FileHold", "FileSink", "Unsynced", "commit", "failure", "take_hold"]
 
 
+#: bytes of a new object from which on its blocks are reserved: for fewer that costs more than it saves
+RESERVED = 1 << 18
+
+
 class FileHold(Hold):
     """The locked lock file of one object, and the folder both lie in."""
 
@@ -47,6 +51,7 @@ class FileHold(Hold):
         file: int,
         exclusive: bool,
         turn: Turn | None,
+        filled: bool = False,
     ) -> None:
         super().__init__(key, None)
         self.folders = folders
@@ -60,7 +65,8 @@ class FileHold(Hold):
         self.checked = True
         #: the lock file lies there under its own name
         self.named = True
-        self.filled = False
+        #: a dead writer's bytes lie in it, or a first try
+        self.filled = filled
         self.slots: Slots | None = None
         self._turn = turn
         self._process = os.getpid()
@@ -139,7 +145,7 @@ class FileSink(Sink):
     def __init__(self, files: Files, hold: FileHold) -> None:
         check_ours(hold)
         assert hold.file is not None
-        if hold.filled or os.fstat(hold.file).st_size:  # a dead writer's bytes, or a first try
+        if hold.filled:
             try:
                 files.truncate(hold.file, 0)
             except OSError as error:
@@ -155,7 +161,7 @@ class FileSink(Sink):
         return None if self.hold.file is None else os.fstat(self.hold.file).st_size
 
     def expect(self, nbytes: int) -> None:
-        if self.handle is not None and nbytes > 0 and self._files.reserve(self.handle, nbytes):
+        if self.handle is not None and nbytes >= RESERVED and self._files.reserve(self.handle, nbytes):
             self._reserved = nbytes
 
     def settle(self) -> None:
@@ -223,6 +229,7 @@ def take_hold(
             take_hold(store, key, None, timeout=timeout, blind=True).release()
             return take_hold(store, key, first, exclusive=False, timeout=timeout, blind=blind)
         if blind:
+            hold.blind = True
             hold.checked = False
             hold.tag = ()  # something may be there: the folder is not tidied up
         else:
@@ -249,7 +256,7 @@ def _locked(
     for _ in range(100):
         folder = store.folders.take(path)
         try:
-            file = lock(store.files, folder.file, name, exclusive, timeout)
+            file, found = lock(store.files, folder.file, name, exclusive, timeout)
         except FileNotFoundError:  # the folder was removed, being empty, before the lock file lay in it
             store.folders.forget(folder)
             store.folders.give(folder)
@@ -257,7 +264,8 @@ def _locked(
             store.folders.give(folder)
             raise
         else:
-            return FileHold(store.folders, key, folder, name, file, exclusive, turn)
+            filled = found.st_size > 0
+            return FileHold(store.folders, key, folder, name, file, exclusive, turn, filled)
     raise StoreError(f"{key!r}: another program removes the folder whenever it is made")
 
 
