@@ -228,8 +228,8 @@ def test_entry_points_that_cannot_be_read(change: dict[str, Any], named: str) ->
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"chunk_grid": {"extension": "http://x/irregular", "type": "irregular"}}, "irregular"),
-        ({"chunk_memory_layout": {"extension": "http://x/hilbert", "type": "hilbert"}}, "memory_layout"),
+        ({"chunk_grid": {"extension": "http://x/irregular", "type": "irregular"}}, "http://x/irregular"),
+        ({"chunk_memory_layout": {"extension": "http://x/hilbert", "type": "hilbert"}}, "http://x/hilbert"),
         ({"extensions": [{"extension": "http://x/y", "must_understand": True}]}, "x/y"),
         ({"data_type": {"extension": "http://x/y", "type": "quaternion"}}, "quaternion"),
         ({"anything": 3}, "anything"),
@@ -278,3 +278,37 @@ def test_a_store_that_cannot_list(way: str) -> None:
     np.testing.assert_array_equal(terrazzo.open_array(Blind(below), path="g/x", mode="r")[2:5], VALUES[2:5])
     with pytest.raises((NodeNotFoundError, KeyError)):
         found["g/none"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "suffix"),
+    [
+        ({"metadata_encoding": {"type": "json", "metadata_key_suffix": ".json"}}, ".json"),
+        ({"metadata_encoding": {"type": "json", "metadata_key_suffix": ".txt"}}, ".txt"),
+        ({"metadata_encoding": {"type": "json", "metadata_key_suffix": ""}}, ""),
+        ({"metadata_encoding": {"type": "json"}}, ".json"),
+        ({"metadata_encoding": {}}, ".json"),
+        ({}, ".json"),
+        ({"metadata_encoding": "application/json"}, ""),
+        ({"metadata_encoding": "application/json", "metadata_key_suffix": ".json"}, ".json"),
+        ({"zarr_format": "https://purl.org/zarr/spec/protocol/core/3.0"}, ""),
+    ],
+)
+def test_the_suffix_of_documents_is_said_or_left_out(entry: dict[str, Any], suffix: str) -> None:
+    document = {
+        "shape": [2],
+        "data_type": "int16",
+        "chunk_grid": {"type": "regular", "chunk_shape": [2], "separator": "/"},
+        "chunk_memory_layout": "C",
+        "fill_value": 7,
+        "extensions": [],
+        "attributes": {},
+    }
+    said = {"zarr_format": "https://purl.org/zarr/spec/core/3.0", "extensions": [], **entry}
+    root = "root/" if "/protocol/" in said["zarr_format"] else ""
+    store = {
+        "zarr.json": json.dumps(said).encode(),
+        f"meta/{root}a.array{suffix}": json.dumps(document).encode(),
+    }
+    assert terrazzo.open(store, path="a", mode="r")[...].tolist() == [7, 7]
+    assert list(terrazzo.open_group(store, mode="r")) == ["a"]

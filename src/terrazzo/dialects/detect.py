@@ -137,7 +137,11 @@ def _suffix(entry: dict[str, Any]) -> str:
             "encoding than JSON cannot be read"
         )
     inside = encoding.get("metadata_key_suffix") if isinstance(encoding, dict) else None
-    suffix = inside if inside is not None else entry.get("metadata_key_suffix", "")
+    # the letter has ".json" where nothing is said, and states the encoding as an object; before it there was no suffix
+    letter = isinstance(encoding, dict) or (
+        encoding is None and "/protocol/" not in str(entry.get("zarr_format"))
+    )
+    suffix = inside if inside is not None else entry.get("metadata_key_suffix", ".json" if letter else "")
     if not isinstance(suffix, str) or "/" in suffix or len(suffix) > 64:
         raise MetadataError(
             f"{ENTRY}: metadata_key_suffix: found {describe(suffix)}, must be a suffix of keys"

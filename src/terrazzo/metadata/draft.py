@@ -259,7 +259,9 @@ def _grid(found: Any, also: Any) -> tuple[list[Any], str]:
     if not isinstance(found, dict):
         refuse("chunk_grid", f"found {describe(found)}, must be an object")
     kind = found.get("type", "regular")
-    if kind != "regular" or "extension" in found:
+    if "extension" in found:
+        _refuse_extension("chunk_grid", found, "regular grids")
+    if kind != "regular":
         refuse("chunk_grid.type", f'found {describe(kind)}, must be "regular"')
     edges = found.get("chunk_shape")
     if not isinstance(edges, list):
@@ -270,8 +272,19 @@ def _grid(found: Any, also: Any) -> tuple[list[Any], str]:
     return edges, separator
 
 
+def _refuse_extension(path: str, found: Json, known: str) -> None:
+    """Extensions at these places have to be understood, always."""
+    refuse(
+        path,
+        f"found {describe(found.get('type'))} of the extension {describe(found['extension'])}, which is not known; "
+        f"{known} are read",
+    )
+
+
 def _codecs(found: Json, filters: list[Any], element: ElementType, ndim: int) -> list[Json]:
     order = found.get("chunk_memory_layout", "C")
+    if isinstance(order, dict) and "extension" in order:
+        _refuse_extension("chunk_memory_layout", order, 'the layouts "C" and "F"')
     if order not in ("C", "F"):
         refuse("chunk_memory_layout", f'found {describe(order)}, must be "C" or "F"')
     compressor = found.get("compressor")
