@@ -6,7 +6,7 @@ so that no shard is written twice; where nothing of an array changes, its object
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -16,13 +16,14 @@ from terrazzo.arrays.documents import read_document
 from terrazzo.arrays.place import StorePath
 from terrazzo.blocks import transfer
 from terrazzo.config import options_from
-from terrazzo.errors import NodeNotFoundError, TerrazzoError
+from terrazzo.dialects import V2View, dialect_of
+from terrazzo.errors import KeyRefusedError, NodeNotFoundError, TerrazzoError
 from terrazzo.groups.creating import from_array
 from terrazzo.groups.formats import settled
 from terrazzo.groups.group import Group
 from terrazzo.groups.nodes import create_node, refuse_existing
 from terrazzo.groups.places import StoreLike, place_of, trusted
-from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, sort_key
+from terrazzo.metadata import ArrayMetadata, GroupMetadata, Node, is_node_name, normalize_path, sort_key
 from terrazzo.options import Options
 from terrazzo.progress import Progress, Step, follow
 from terrazzo.stores.store import Store
@@ -106,6 +107,17 @@ def below(path: str, name: str) -> str:
     return f"{path}/{name}".strip("/")
 
 
+def _refuse_unreachable(found: Iterable[str]) -> None:
+    """What cannot be seen would be left out."""
+    for node in found:
+        try:
+            normalize_path(node)
+        except KeyRefusedError as error:
+            raise KeyRefusedError(
+                f"'/{node}' is a node of Zarr 2 that Zarr 3 does not allow; rename its folder first: {error}"
+            ) from None
+
+
 def _nodes(place: StorePath, options: Options) -> Iterator[tuple[str, Node]]:
     """The node at a place and every node below it, with paths relative to it, groups before what is in them."""
     node = read_document(place.store, place.path, options)
@@ -114,7 +126,10 @@ def _nodes(place: StorePath, options: Options) -> Iterator[tuple[str, Node]]:
     yield "", node
     if isinstance(node, ArrayMetadata):
         return
+    view = dialect_of(place.store)
     if not place.store.listable and node.consolidated is not None:
+        if isinstance(view, V2View):
+            _refuse_unreachable(view.unreachable_consolidated(place.path))
         for path in sorted(node.consolidated.documents, key=sort_key):
             yield path, node.member(path, options)
         return
@@ -127,7 +142,9 @@ def _nodes(place: StorePath, options: Options) -> Iterator[tuple[str, Node]]:
             )
         full = below(place.path, group)
         prefix = f"{full}/" if full else ""
-        names = (found[len(prefix) : -1] for found in place.store.list_dir(prefix)[1])
+        names = [found[len(prefix) : -1] for found in place.store.list_dir(prefix)[1]]
+        if isinstance(view, V2View):
+            _refuse_unreachable(view.unreachable(full, names))
         for name in sorted(filter(is_node_name, names), key=sort_key):
             path = below(group, name)
             found = read_document(place.store, below(place.path, path), options)

@@ -12,12 +12,12 @@ https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from terrazzo.dialects.view import DialectView, Documents, Json, node_path
 from terrazzo.errors import MetadataError
-from terrazzo.metadata import node_from_json, write_json
+from terrazzo.metadata import is_node_name, node_from_json, write_json
 from terrazzo.metadata.problems import describe, refuse
 from terrazzo.metadata.v2 import array_from_v2, array_to_v2, group_from_v2, group_to_v2
 
@@ -81,6 +81,8 @@ class V2View(DialectView):
             node, _, name = entry.rpartition("/")
             if not node or name not in (ARRAY, GROUP) or (name == GROUP and node in translated):
                 continue
+            if not all(map(is_node_name, node.split("/"))):
+                continue
             attributes = entries.get(below(node, ATTRIBUTES), {})
             try:
                 translated[node] = self._translated(
@@ -89,6 +91,24 @@ class V2View(DialectView):
             except MetadataError:
                 continue
         return {"kind": "inline", "must_understand": False, "metadata": translated}
+
+    def unreachable(self, path: str, names: Iterable[str]) -> Iterator[str]:
+        """Those of the names of folders in a group that are nodes of Zarr 2, and that Zarr 3 does not allow."""
+        for name in names:
+            node = below(path, name)
+            if not is_node_name(name) and any(self.store.exists(below(node, one)) for one in (ARRAY, GROUP)):
+                yield node
+
+    def unreachable_consolidated(self, path: str) -> Iterator[str]:
+        """The same, as the consolidated metadata of a group tells, for stores that cannot list."""
+        key = below(path, CONSOLIDATED)
+        content = self.store.get(key)
+        found = None if content is None else self.parsed(key, content)
+        entries = found.get("metadata") if isinstance(found, dict) else None
+        for entry in entries if isinstance(entries, dict) else ():
+            node, _, name = entry.rpartition("/")
+            if name in (ARRAY, GROUP) and not all(map(is_node_name, filter(None, node.split("/")))):
+                yield below(path, node)
 
     def implied(self, path: str) -> Json | None:
         return None
