@@ -435,3 +435,11 @@ def test_large_unsigned_columns_in_expressions() -> None:
     points = Points(Cells(np.array([0]), np.array([0]), 1), None, {"h": np.array([(1 << 64) - 1], np.uint64)})
     statistic = fields_from({"f": {"expression": "np.max(h)"}}, ["h"])["f"].statistic
     assert statistic.compute(points)[0] == float((1 << 64) - 1)
+
+
+def test_the_mean_of_equal_numbers_is_that_number() -> None:
+    columns = {"h": np.full(10_007, 1.7389103385832711)}
+    points = Points(Cells(np.arange(7), np.array([0, 1, 4, 10, 100, 1000, 5000]), 10_007), None, columns)
+    for text, wanted in (("np.mean(h)", columns["h"][0]), ("np.var(h)", 0.0), ("np.std(h)", 0.0)):
+        found = fields_from({"f": {"expression": text}}, ["h"])["f"].statistic.compute(points)
+        assert (found == wanted).all()

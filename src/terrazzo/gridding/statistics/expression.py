@@ -197,7 +197,9 @@ class _Evaluation:
                 0.5 if name == "median" else float(arguments[1].values) / (100 if name == "percentile" else 1)
             )
             return _Value(quantile_of(self.points, numbers, part, False, object()), False)
-        mean = cells.add(numbers) / cells.counts
+        # a mean lies between both ends, and that of equal numbers is that number, also after rounding
+        ends = cells.reduce(np.minimum, numbers), cells.reduce(np.maximum, numbers)
+        mean = np.clip(cells.add(numbers) / cells.counts, *ends)
         if name == "mean":
             return _Value(mean, False)
         variance = cells.add((numbers - cells.repeat(mean)) ** 2) / cells.counts
