@@ -2,6 +2,7 @@
 
     python bench/remote.py                       the table, printed; a few minutes
     python bench/remote.py --write docs/bench    the same, written as remote.md
+    python bench/remote.py --rows whole,8        only those sections (open, whole, 8, a[, 50 one, 50 at once)
 
 A server on loopback answers every request after 20 ms, with ranges, and counts; every library reads from it in
 processes of its own, in turns. Figures are medians over the turns of the first call of each row, as nobody asks twice
@@ -291,10 +292,16 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
         return json.loads(control.getresponse().read())
 
     def row(name: str, call: Callable[[], Any], boxes: list[Box] | None = None) -> Any:
-        before, start = counts(), time.perf_counter()
+        before, start, cpu = counts(), time.perf_counter(), time.process_time()
         found = call()
-        seconds, after = time.perf_counter() - start, counts()
-        rows[name] = {"seconds": seconds, "requests": after[0] - before[0], "nbytes": after[1] - before[1]}
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        after = counts()
+        rows[name] = {
+            "seconds": seconds,
+            "cpu": cpu,
+            "requests": after[0] - before[0],
+            "nbytes": after[1] - before[1],
+        }
         for box, part in zip(
             boxes or (), found if isinstance(found, list) else [found], strict=boxes is not None
         ):
@@ -308,26 +315,48 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
     def reading(name: str, array: Any, box: Box) -> None:
         row(name, lambda: array.read(box), [box])
 
+    def inner_chunks() -> None:
+        array = row("open", opened)
+        reading("inner chunk, new shard", array, cube(0, INNER))
+        reading("inner chunk, known shard", array, cube(INNER, INNER))
+        reading("2 × 2 × 2 inner chunks, known shard", array, cube(2 * INNER, 2 * INNER))
+
+    def whole_shard() -> None:
+        whole = (slice(0, SHARD), slice(SHARD, EDGE), slice(0, SHARD))
+        reading("whole shard (512 inner chunks)", opened(), whole)
+
+    def corner() -> None:
+        array = opened()
+        reading("8 × 8 × 8 inner chunks over 8 shards, new", array, CORNER)
+        if order["library"] != "tensorstore-cache":  # it has them decoded
+            reading("the same, known", array, CORNER)
+
+    def plane() -> None:
+        array, k = opened(), SHARD + 40
+        row("a[:, :, k]", lambda: array.read((slice(None), slice(None), k)), [(slice(None), slice(None), k)])
+
+    def one_by_one() -> None:
+        array, boxes = opened(), blocks(50, 1)
+        row("50 random inner chunks, one by one", lambda: [array.read(box) for box in boxes], boxes)
+
+    def at_once() -> None:
+        array, boxes = opened(), blocks(50, 2)
+        row("50 random inner chunks at once, new", lambda: array.read_many(boxes), boxes)
+        others = blocks(50, 3)
+        row("50 others at once, known", lambda: array.read_many(others), others)
+
+    sections = {
+        "open": inner_chunks,
+        "whole": whole_shard,
+        "8": corner,
+        "a[": plane,
+        "50 one": one_by_one,
+        "50 at once": at_once,
+    }
     make(f"{origin}/warm.zarr").read(cube(0, 8))
-    array = row("open", opened)
-    reading("inner chunk, new shard", array, cube(0, INNER))
-    reading("inner chunk, known shard", array, cube(INNER, INNER))
-    reading("2 × 2 × 2 inner chunks, known shard", array, cube(2 * INNER, 2 * INNER))
-    whole = (slice(0, SHARD), slice(SHARD, EDGE), slice(0, SHARD))
-    reading("whole shard (512 inner chunks)", opened(), whole)
-    array = opened()
-    reading("8 × 8 × 8 inner chunks over 8 shards, new", array, CORNER)
-    if order["library"] != "tensorstore-cache":  # it has them decoded
-        reading("the same, known", array, CORNER)
-    array = opened()
-    k = SHARD + 40
-    row("a[:, :, k]", lambda: array.read((slice(None), slice(None), k)), [(slice(None), slice(None), k)])
-    array, boxes = opened(), blocks(50, 1)
-    row("50 random inner chunks, one by one", lambda: [array.read(box) for box in boxes], boxes)
-    array, boxes = opened(), blocks(50, 2)
-    row("50 random inner chunks at once, new", lambda: array.read_many(boxes), boxes)
-    others = blocks(50, 3)
-    row("50 others at once, known", lambda: array.read_many(others), others)
+    for name, section in sections.items():
+        if not order["rows"] or any(name.startswith(one) for one in order["rows"]):
+            section()
     return rows
 
 
@@ -341,6 +370,7 @@ def main() -> None:
     parser.add_argument("--write", metavar="FOLDER", help="write remote.md there")
     parser.add_argument("--turns", type=int, default=5, help="processes of each library (default 5)")
     parser.add_argument("--libraries", default=",".join(LIBRARIES), help="some, with commas between")
+    parser.add_argument("--rows", default="", help="sections, with commas between")
     parser.add_argument("--reuse", metavar="FOLDER", help="a folder for the arrays that is kept")
     parser.add_argument("--role", choices=("serve", "work"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
@@ -354,13 +384,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="terrazzo-remote-") as temporary:
         folder = Path(asked.reuse or temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        text = page(measure(folder, asked.libraries.split(","), asked.turns), asked.turns)
+        rows = [name for name in asked.rows.split(",") if name]
+        text = page(measure(folder, asked.libraries.split(","), asked.turns, rows), asked.turns)
     print(text)
     if asked.write:
         Path(asked.write, "remote.md").write_text(text)
 
 
-def measure(folder: Path, names: list[str], turns: int) -> dict[str, list[dict[str, Any]]]:
+def measure(folder: Path, names: list[str], turns: int, rows: list[str]) -> dict[str, list[dict[str, Any]]]:
     values = prepare(folder)
     serving = [sys.executable, __file__, "--role", "serve", "--folder", str(folder / "served")]
     with subprocess.Popen(serving, stdout=subprocess.PIPE, text=True) as server:
@@ -373,7 +404,9 @@ def measure(folder: Path, names: list[str], turns: int) -> dict[str, list[dict[s
                 for name in names[shift:] + names[:shift]:
                     if turn > 1 and total(runs[name][0]) > PATIENCE:
                         continue
-                    runs[name].append(one({"library": name, "port": port, "values": str(values)}))
+                    runs[name].append(
+                        one({"library": name, "port": port, "values": str(values), "rows": rows})
+                    )
                     print(f"{turn} {name} {total(runs[name][-1]):.1f} s", file=sys.stderr, flush=True)
             return runs
         finally:
@@ -429,8 +462,9 @@ def page(runs: dict[str, list[dict[str, Any]]], turns: int) -> str:
         f"Measured {datetime.date.today().isoformat()} by `bench/remote.py` on {os.cpu_count()} cores, {versions}: a "
         f"server on loopback that answers each request after {1000 * LATENCY:.0f} ms, with ranges. One array of "
         f"{EDGE} × {EDGE} × {EDGE} uint16, written by zarr-python: 8 shards of {SHARD}³, inner chunks of {INNER}³, "
-        f"zstd. Every process reads another array first. A cell holds requests / KiB / seconds; medians over {turns} "
-        "processes of each library in turns (2 for those that take long). The fastest of each row is bold; "
+        f"zstd. Every process reads another array first. A cell holds requests / KiB / seconds (seconds "
+        f"of the processor, the server's apart); medians over {turns} processes of each library in turns (2 for those "
+        "that take long). The fastest of each row is bold; "
         "caches of decoded chunks stand apart. Where terrazzo is not the fastest, [missed figures](../missed.md) says "
         "why.",
         "",
@@ -441,7 +475,7 @@ def page(runs: dict[str, list[dict[str, Any]]], turns: int) -> str:
         found = {
             name: {
                 what: statistics.median(run[title][what] for run in runs[name])
-                for what in ("seconds", "requests", "nbytes")
+                for what in ("seconds", "cpu", "requests", "nbytes")
             }
             for name in names
             if title in runs[name][0]
@@ -453,7 +487,7 @@ def page(runs: dict[str, list[dict[str, Any]]], turns: int) -> str:
             if row is None:
                 cells.append("–")
                 continue
-            text = f"{row['requests']:.0f} / {row['nbytes'] / 1024:,.0f} / {row['seconds']:.3f}"
+            text = f"{row['requests']:.0f} / {row['nbytes'] / 1024:,.0f} / {row['seconds']:.3f} ({row['cpu']:.3f})"
             cells.append(f"**{text}**" if row["seconds"] == best and "cache" not in name else text)
         lines.append("| " + " | ".join([title, *cells]) + " |")
     return "\n".join(lines) + "\n"

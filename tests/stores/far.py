@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from terrazzo.errors import ConflictError, StoreError
 from terrazzo.stores.contract import Buffer, Change, Cost, Erase, Hold, Open, Patch, Put, Range, Source, Tag
@@ -21,7 +23,7 @@ from terrazzo.stores.emulation import clip, exact, sink_value
 from terrazzo.stores.keys import check_key, check_range
 from terrazzo.stores.store import Store
 
-__all__ = ["FarHold", "FarStore", "Seen"]
+__all__ = ["FarHold", "FarStore", "Seen", "UnevenStore"]
 
 
 @dataclass
@@ -241,3 +243,60 @@ class FarStore(Store):
                     self.objects.pop(hold.key, None)
                 tags.append(None)
         return tags
+
+
+class UnevenStore(FarStore):
+    """Answers of a batch come one by one, in any order, from a thread. before_answer: called ahead of each, with how
+    many of its batch came already; it may change objects, wait, or raise. wanted: bytes of ranges on their way."""
+
+    def __init__(self, seed: int = 0, cost: Cost | None = None) -> None:
+        super().__init__(cost=cost)
+        self.before_answer: Callable[[int], None] = lambda came: None
+        self.tells = True
+        self.wanted = self.most_wanted = 0
+        self.threads: builtins.list[threading.Thread] = []
+        self._random = random.Random(seed)
+
+    def begin(self, verb: Literal["open", "fetch"], requests: Any, arrived: Any = None) -> Future[Any]:
+        begun: Future[Any] = Future()
+        sequence = list(range(len(requests)))
+        self._random.shuffle(sequence)
+        nbytes = sum(n for _, ranges in requests for _, n in ranges) if verb == "fetch" else 0
+        thread = threading.Thread(
+            target=self._answer_all, args=(verb, requests, sequence, arrived, begun, nbytes)
+        )
+        with self._guard:
+            self.wanted += nbytes
+            self.most_wanted = max(self.most_wanted, self.wanted)
+        self.threads.append(thread)
+        thread.start()
+        return begun
+
+    def _answer_all(
+        self, verb: str, requests: Any, sequence: Sequence[int], arrived: Any, begun: Future[Any], nbytes: int
+    ) -> None:
+        answers: builtins.list[Any] = [None] * len(requests)
+        try:
+            for came, number in enumerate(sequence):
+                self.before_answer(came)
+                if begun.cancelled():
+                    break
+                answers[number] = getattr(self, verb)([requests[number]])[0]
+                if arrived is not None and self.tells and self._random.random() < 0.8:
+                    arrived(number, answers[number])
+        except BaseException as error:
+            if begun.set_running_or_notify_cancel():
+                begun.set_exception(error)
+        else:
+            if begun.set_running_or_notify_cancel():
+                begun.set_result(answers)
+        finally:
+            with self._guard:
+                self.wanted -= nbytes
+
+    def rest(self) -> None:
+        """Wait until nothing is on its way."""
+        for thread in self.threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        self.threads.clear()

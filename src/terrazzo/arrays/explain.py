@@ -70,6 +70,9 @@ class _Looks(CountingStore):
                     self.sizes[request.key] = size_of(source)
         return answer
 
+    def begin(self, verb: str, requests: Any, arrived: Any = None) -> None:
+        """Everything is asked for, so that nobody has what a look brought before it was noted."""
+
 
 class Explainer:
     """Reads selections of an array, and tells what they asked for so far."""

@@ -1,4 +1,4 @@
-"""The read room: the flows (flow.py, small.py), what is asked of each object first (looks.py), where chunks lie
+"""The read room: the flows (flow.py, small.py), what is asked of each object first (looks.py, far.py), where chunks lie
 (locate.py), which bytes are fetched (spans.py, pieces.py), rows to elements (decode.py), parts of chunks (parts.py),
 and the cache of decoded chunks (chunk_cache.py, cached.py)."""
 

@@ -29,9 +29,7 @@ Flow = Generator[Any, Any, None]
 class _Whole:
     """A window of one chunk, whole, into an array of its shape."""
 
-    def __init__(self, outers: Array, number: int, inner: int, shape: tuple[int, ...]) -> None:
-        self.outers = outers
-        self.shard_number = np.array([number])
+    def __init__(self, inner: int, shape: tuple[int, ...]) -> None:
         self.inner = np.array([inner])
         self.cell = np.zeros(1, np.int64)
         self.shape = shape
@@ -100,7 +98,7 @@ def _load(
                 found = np.empty(shape, layout.dtype)
                 table = job.rows[row : row + 1].copy()
                 table[0, 4] = 0
-                window: Any = _Whole(job.window.outers, name[0], name[1], shape)
+                window: Any = _Whole(name[1], shape)
                 loading.append((name, Job(window, np.array([name[0]]), table, found)))
             known[name] = found
     if loading:

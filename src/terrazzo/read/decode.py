@@ -1,13 +1,15 @@
 """Decoding: rows to elements in the outputs, by one kernel call, or chunk by chunk where it does not know the chain.
 
 What it does not do: find out where chunks lie (locate.py).
+
+What has to be fetched is decoded as it comes: a kernel call takes what is there, while the rest is on the wire.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -24,15 +26,26 @@ from terrazzo.errors import (
     ShardError,
     StoreError,
 )
-from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read.locate import DONE, MISSING, Objects
-from terrazzo.read.spans import joined, lots
-from terrazzo.stores.flow import Fetching, Working
+from terrazzo.read.locate import DONE, MISSING, Objects, Rows
+from terrazzo.read.spans import BEYOND_NEED, Spans, joined, lots
+from terrazzo.stores.arrivals import Arrivals
+from terrazzo.stores.flow import Arriving, Working
 from terrazzo.stores.store import Source
 
-__all__ = ["Job", "as_raw", "bytes_of", "check_stored", "decode", "place", "raise_failures"]
+__all__ = [
+    "Job",
+    "Some",
+    "as_raw",
+    "bytes_of",
+    "check_stored",
+    "decode",
+    "decode_held",
+    "let_go",
+    "place",
+    "raise_failures",
+]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
@@ -41,30 +54,47 @@ Flow = Generator[Any, Any, None]
 SMALL_ROWS = 256
 
 
+class Some:
+    """Some rows of a window, with the places that they have in it."""
+
+    def __init__(self, window: Rows, picked: Array) -> None:
+        self.inner, self.cell = window.inner[picked], window.cell[picked]
+        self._window, self._picked = window, picked
+
+    def placement(self) -> tuple[object, ...]:
+        return self._window.placement()
+
+    def chunk_selection(self, row: int) -> Any:
+        return self._window.chunk_selection(int(self._picked[row]))
+
+    def out_selection(self, row: int) -> Any:
+        return self._window.out_selection(int(self._picked[row]))
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """A window's rows, located, on their way into `out`. number: the object of each row."""
 
-    window: Window
+    window: Rows
     number: Array
     rows: Array
     out: Array
 
 
 @dataclass(slots=True, eq=False)
-class _Piece:
-    """Rows of a job, on their way into its output. picked: which of the job's rows they are (None: all)."""
+class _Lot:
+    """Rows of the table whose bytes are on their way together, and the span that brings each of them."""
 
-    job: Job
     rows: Array
-    picked: Array | None = None
+    spans: Spans
+    arrivals: Arrivals
 
 
 def decode(layout: Layout, jobs: Sequence[Job], objects: Objects, options: Options) -> Flow:
     """Fetch what has no handle, then run the kernel (or the chain, in Python) over the rows."""
     handles = [b"" if source is None else source.handle for source in objects.sources]
     if not any(handle is None for handle in handles):
-        yield from _decode_pieces(layout, objects, [_Piece(job, job.rows) for job in jobs], handles, options)
+        yield from decode_held(layout, objects, jobs, handles, options)
     else:
         yield from _fetch_and_decode(layout, jobs, objects, handles, options)
 
@@ -77,26 +107,26 @@ def check_stored(layout: Layout, jobs: Sequence[Job], objects: Objects) -> None:
             raise ChunkNotFoundError(f"{_place_of(layout, objects, job, int(gone[0]))} is not stored")
 
 
-def _decode_pieces(
-    layout: Layout, objects: Objects, pieces: Sequence[_Piece], handles: Sequence[Any], options: Options
+def decode_held(
+    layout: Layout, objects: Objects, jobs: Sequence[Job], handles: Sequence[Any], options: Options
 ) -> Flow:
     """Small ones, each by one thread, in one kernel call; those with many rows one after the other, by all threads."""
     programs = layout.programs(layout.chains(objects.outers)[0])
-    if programs is None or len(pieces) == 1:
-        for piece in pieces:
-            yield from _decode_piece(layout, objects, piece, programs, handles, options)
+    if programs is None or len(jobs) == 1:
+        for job in jobs:
+            yield from _decode_job(layout, objects, job, programs, handles, options)
         return
     # a selection that was cut into windows lays several of them into one output, which only one thread may have
-    outputs = Counter(id(piece.job.out) for piece in pieces)
+    outputs = Counter(id(job.out) for job in jobs)
     small = []
-    for piece in pieces:
-        if len(piece.rows) <= SMALL_ROWS and outputs[id(piece.job.out)] == 1:
-            small.append(piece)
+    for job in jobs:
+        if len(job.rows) <= SMALL_ROWS and outputs[id(job.out)] == 1:
+            small.append(job)
         else:
-            yield from _decode_piece(layout, objects, piece, programs, handles, options)
+            yield from _decode_job(layout, objects, job, programs, handles, options)
     if not small:
         return
-    work = [(piece.rows, piece.job.window.placement(), as_raw(piece.job.out)) for piece in small]
+    work = [(job.rows, job.window.placement(), as_raw(job.out)) for job in small]
     failures = yield Working(partial(_kernel.decode_many, programs, handles, work, options.workers))
     if failures:
         at = failures[0][0]
@@ -104,13 +134,8 @@ def _decode_pieces(
         _raise_of(layout, objects, small[at], found)
 
 
-def _raise_of(
-    layout: Layout, objects: Objects, piece: _Piece, failures: Sequence[tuple[int, str, str]]
-) -> None:
-    numbers, inners = piece.job.number, piece.job.window.inner
-    if piece.picked is not None:
-        numbers, inners = numbers[piece.picked], inners[piece.picked]
-    raise_failures(layout, objects.names, objects.counts, numbers, inners, failures)
+def _raise_of(layout: Layout, objects: Objects, job: Job, failures: Sequence[tuple[int, str, str]]) -> None:
+    raise_failures(layout, objects.names, objects.counts, job.number, job.window.inner, failures)
 
 
 def as_raw(out: Array) -> Array:
@@ -122,18 +147,20 @@ def _fetch_and_decode(
     layout: Layout, jobs: Sequence[Job], objects: Objects, handles: list[Any], options: Options
 ) -> Flow:
     """What is at hand first; then ranges that have to be fetched, of all jobs together, in lots that fit the memory."""
-    sources, cost = objects.sources, objects.cost
     # two more, that are False: MISSING and DONE count from the end
     lacking = np.array([*(handle is None for handle in handles), False, False])
     table = np.concatenate([job.rows for job in jobs])
     first = np.cumsum([0, *(len(job.rows) for job in jobs)])
 
-    def pieces(picked: Array) -> list[_Piece]:
+    def some(picked: Array) -> list[Job]:
         bounds = np.searchsorted(picked, first).tolist()
-        mine = [picked[a:b] for a, b in pairwise(bounds)]
+        mine = [
+            (job, picked[a:b], at)
+            for job, (a, b), at in zip(jobs, pairwise(bounds), first.tolist(), strict=False)
+        ]
         return [
-            _Piece(job, table[rows], rows - at)
-            for job, rows, at in zip(jobs, mine, first.tolist(), strict=False)
+            Job(Some(job.window, rows - at), job.number[rows - at], table[rows], job.out)
+            for job, rows, at in mine
             if len(rows)
         ]
 
@@ -141,59 +168,81 @@ def _fetch_and_decode(
     nothing = away & (table[:, 2] == 0)
     table[nothing, 1] = 0  # no bytes are nowhere
     away &= ~nothing
-    handles = [b"" if handle is None else handle for handle in handles]
     if not away.all():
-        yield from _decode_pieces(layout, objects, pieces(np.flatnonzero(~away)), handles, options)
-        if cost.far:  # shards that were read whole have been decoded: others need their memory
-            handles = [handle if isinstance(handle, int) else b"" for handle in handles]
-            _let_go(sources)
-    left = np.flatnonzero(away)
-    number, start, nbytes = (table[left, column] for column in range(3))
-    for lot in lots(number, start, nbytes, options.memory, cost):
+        held = [b"" if handle is None else handle for handle in handles]
+        yield from decode_held(layout, objects, some(np.flatnonzero(~away)), held, options)
+        del held
+        if objects.cost.far:  # shards that were read whole have been decoded: others need their memory
+            handles.clear()
+            let_go(objects.sources)
+    coming = _lots(table, np.flatnonzero(away), objects, options)
+    lot, following = next(coming, None), None
+    try:
+        while lot is not None:
+            following = next(coming, None)
+            while lot.arrivals.left:
+                came = yield Arriving(lot.arrivals, None if following is None else following.arrivals)
+                buffers = [part for _, parts in came for part in parts]
+                place_of = np.full(len(lot.spans.number), -1)
+                place_of[[number for number, _ in came]] = np.arange(len(came))
+                here = place_of[lot.spans.span]
+                table[lot.rows, 0] = here
+                yield from decode_held(layout, objects, some(lot.rows[here >= 0]), buffers, options)
+            lot = following
+    finally:
+        for one in (lot, following):
+            if one is not None:
+                one.arrivals.close()
+
+
+def _lots(table: Array, rows: Array, objects: Objects, options: Options) -> Iterator[_Lot]:
+    """Rows that are fetched together; over a network the next lot is asked for while one is decoded, so that two of
+    them have to fit the memory."""
+    cost = objects.cost
+    number, start, nbytes = (table[rows, column] for column in range(3))
+    most = options.memory
+    if cost.far and int(nbytes.sum()) * (1 + BEYOND_NEED) > most:
+        most //= 2
+    for lot in lots(number, start, nbytes, most, cost):
         lot.sort()
         spans = joined(number[lot], start[lot], nbytes[lot], cost)
-        asked = [(sources[of], ranges) for of, ranges in spans.of_objects()]
-        answers = yield Fetching(asked)  # type: ignore[arg-type]  # rows are of objects that are there
-        table[left[lot], 0] = len(handles) + spans.span
-        table[left[lot], 1] = spans.offset
-        buffers = [part for parts in answers for part in parts]
-        yield from _decode_pieces(layout, objects, pieces(left[lot]), [*handles, *buffers], options)
+        table[rows[lot], 1] = spans.offset
+        asked = [(objects.sources[of], [one]) for of, ranges in spans.of_objects() for one in ranges]
+        yield _Lot(rows[lot], spans, Arrivals("fetch", asked))
 
 
-def _let_go(sources: Sequence[Source | None]) -> None:
+def let_go(sources: Sequence[Source | None]) -> None:
+    """Give up the bytes of objects that were read whole; descriptors are closed with their sources."""
     for source in sources:
         if source is not None and not isinstance(source.handle, int):
             source.handle = source.first = None
 
 
-def _decode_piece(
+def _decode_job(
     layout: Layout,
     objects: Objects,
-    piece: _Piece,
+    job: Job,
     programs: Sequence[_kernel.Program] | None,
     handles: Sequence[Any],
     options: Options,
 ) -> Flow:
-    job = piece.job
     if programs is None:
-        yield Working(partial(_decode_in_python, layout, objects, piece, handles))
+        yield Working(partial(_decode_in_python, layout, objects, job, handles))
         return
     failures = yield Working(
         partial(
             _kernel.decode,
-            *(programs, handles, piece.rows, job.window.placement(), as_raw(job.out), options.workers),
+            *(programs, handles, job.rows, job.window.placement(), as_raw(job.out), options.workers),
         )
     )
     if failures:
-        _raise_of(layout, objects, piece, failures)
+        _raise_of(layout, objects, job, failures)
 
 
-def _decode_in_python(layout: Layout, objects: Objects, piece: _Piece, handles: Sequence[Any]) -> None:
+def _decode_in_python(layout: Layout, objects: Objects, job: Job, handles: Sequence[Any]) -> None:
     """For chains that the kernel does not know: one chunk after the other."""
-    job, picked = piece.job, piece.picked
     chains, _ = layout.chains(objects.outers)
-    for k, (number, offset, nbytes, program, _) in enumerate(piece.rows.tolist()):
-        row = k if picked is None else int(picked[k])
+    for row, (number, offset, nbytes, program, _) in enumerate(job.rows.tolist()):
         target = job.window.out_selection(row)
         if number == DONE:
             continue

@@ -18,14 +18,14 @@ import numpy as np
 
 from terrazzo.errors import CodecError, ConflictError, ShardError
 from terrazzo.index import IndexCache
-from terrazzo.indexing import Projection, SmallBox, Window
+from terrazzo.indexing import Projection, SmallBox
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.cached import decode_cached
 from terrazzo.read.chunk_cache import ChunkCache
 from terrazzo.read.decode import Job, check_stored, decode
-from terrazzo.read.locate import MAX_ROWS, max_objects, open_objects, rows_in
-from terrazzo.read.looks import Wanted
+from terrazzo.read.far import open_far
+from terrazzo.read.locate import MAX_ROWS, Part, max_objects, open_objects, rows_in
 from terrazzo.read.parts import read_parts, takes_parts
 from terrazzo.read.small import read_small
 from terrazzo.stores.flow import Recovering, Working
@@ -35,8 +35,6 @@ __all__ = ["read", "read_many"]
 
 Array = np.ndarray[Any, Any]
 Flow = Generator[Any, Any, None]
-#: a window, the output it is laid into, and the object of each of its rows
-Part = tuple[Window, Array, Array]
 
 #: looks at an object whose bytes do not decode, before that is believed
 TRIES = 5
@@ -149,15 +147,20 @@ def _read_batch(
     attempt: int,
 ) -> Flow:
     parts = layout.chain.partial and takes_parts(layout, [(window, out) for window, out, _ in batch])
-    wanted = None
-    if cost.far and layout.sharding is not None:
-        number = np.concatenate([number for _, _, number in batch])
-        inner = np.concatenate([window.inner for window, _, _ in batch])
-        wanted = Wanted.of(number, inner, len(outers), fetched=chunks is None)
-    objects = yield from open_objects(
-        layout, outers, options, cache, attempt=attempt, seen=seen, parts=parts, cost=cost, wanted=wanted
-    )
+    if cost.far:
+        objects, batch = yield from open_far(
+            *(layout, batch, outers, options, cache, cost, seen),
+            attempt=attempt,
+            fetched=chunks is None,
+            parts=parts,
+        )
+    else:
+        objects = yield from open_objects(
+            layout, outers, options, cache, attempt=attempt, seen=seen, parts=parts
+        )
     try:
+        if not batch:
+            return
         jobs = [
             Job(window, number, rows_in(layout, window, objects, number), out)
             for window, out, number in batch

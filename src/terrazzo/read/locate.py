@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from terrazzo.index import IndexCache, first_range, parse
-from terrazzo.indexing import Window
+from terrazzo.index import IndexCache, parse
 from terrazzo.layout import Layout
 from terrazzo.options import Options
-from terrazzo.read.looks import Wanted, looks
+from terrazzo.read.looks import looks
 from terrazzo.shard import EMPTY
-from terrazzo.stores.emulation import clip
 from terrazzo.stores.flow import Opening
 from terrazzo.stores.store import ALL, NEAR, Cost, Open, Source, Tag
 
@@ -27,6 +25,8 @@ __all__ = [
     "MAX_ROWS",
     "MISSING",
     "Objects",
+    "Part",
+    "Rows",
     "counts_of",
     "max_objects",
     "open_objects",
@@ -49,6 +49,23 @@ FEW_ROWS = 8
 MISSING = -1
 #: the source of a row that has been read already
 DONE = -2
+
+
+class Rows(Protocol):
+    """A `Window`, or some rows of one, as reading knows it."""
+
+    inner: Array
+    cell: Array
+
+    def placement(self) -> tuple[object, ...]: ...
+
+    def chunk_selection(self, row: int) -> Any: ...
+
+    def out_selection(self, row: int) -> Any: ...
+
+
+#: rows, the output they are laid into, and the object of each of them
+Part = tuple[Rows, Array, Array]
 
 
 @dataclass(slots=True, eq=False)
@@ -95,37 +112,32 @@ def open_objects(
     options: Options,
     cache: IndexCache,
     *,
-    attempt: int = 0,
-    seen: list[Tag | None] | None = None,
-    parts: bool = False,
-    cost: Cost = NEAR,
-    wanted: Wanted | None = None,
+    attempt: int,
+    seen: list[Tag | None],
+    parts: bool,
 ) -> Generator[Any, Any, Objects]:
     """Open the objects with these grid indices in one batch, and read the indexes that are not remembered.
 
     attempt: nothing is remembered from the second one on. seen: takes the version of each, also where its index turns
-    out to be wrong. parts: some plain chunk may be read in part. wanted: as in `looks`.
+    out to be wrong. parts: some plain chunk may be read in part.
     """
     names = layout.chunk_keys(outers)
     counts = counts_of(layout, outers)
     if layout.sharding is None:
         first = None if parts else ALL
         sources = yield Opening([Open(name, first, or_handle=True) for name in names])
-        if seen is not None:
-            seen += [None if source is None else source.tag for source in sources]
+        seen += [None if source is None else source.tag for source in sources]
         if not parts:
             for source in sources:
                 if source is not None and source.handle is None:
                     source.handle = source.first
-        return Objects(outers, names, counts, sources, [], cost)
+        return Objects(outers, names, counts, sources, [])
     # Held here until they are used: another thread may change or drop what the cache has of a key meanwhile.
     remembered = [None if attempt else cache.get(name) for name in names]
-    requests, whole = looks(layout, names, counts, remembered, options, cost, wanted, attempt)
-    found = Objects(outers, names, counts, (yield Opening(requests)), [], cost)
-    if seen is not None:
-        seen += [None if source is None else source.tag for source in found.sources]
+    requests, _ = looks(layout, names, counts, remembered, options, NEAR, None, attempt)
+    found = Objects(outers, names, counts, (yield Opening(requests)), [])
+    seen += [None if source is None else source.tag for source in found.sources]
     try:
-        held = (yield from _cut_indexes(layout, found, requests, whole)) if any(whole) else {}
         for name, count, source, known in zip(names, counts, found.sources, remembered, strict=True):
             if source is None:
                 cache.drop(name)
@@ -136,48 +148,13 @@ def open_objects(
                 index = parse(layout, name, count, source, options.strict)
                 cache.put(name, index)
             found.entries.append(index.entries)
-        for k, shard in held.items():
-            found.sources[k].handle = shard  # type: ignore[union-attr]
     except BaseException:
         found.close()
         raise
     return found
 
 
-def _cut_indexes(
-    layout: Layout, objects: Objects, requests: Sequence[Open], whole: Sequence[bool]
-) -> Generator[Any, Any, dict[int, Any]]:
-    """The shards that were read whole, by number; what was read first of them becomes the index alone.
-
-    A shard that is longer than it had to be, since much of it is dead, is opened again for its index.
-    """
-    assert layout.sharding is not None
-    held: dict[int, Any] = {}
-    longer: list[int] = []
-    for k, source in enumerate(objects.sources):
-        if source is None or not whole[k] or source.first is None:
-            continue
-        asked = requests[k].first
-        assert asked is not None and asked[1] is not None
-        nbytes = memoryview(source.first).nbytes
-        if source.size is None and nbytes < asked[1]:
-            source.size = nbytes
-        if source.size == nbytes:
-            held[k], source.first = (
-                source.first,
-                clip(source.first, *first_range(layout.sharding, objects.counts[k])),
-            )
-        else:
-            longer.append(k)
-            source.close()
-    if longer:
-        again = [Open(objects.names[k], first_range(layout.sharding, objects.counts[k])) for k in longer]
-        for k, source in zip(longer, (yield Opening(again)), strict=True):
-            objects.sources[k] = source
-    return held
-
-
-def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> Array:
+def rows_in(layout: Layout, window: Rows, objects: Objects, number: Array) -> Array:
     """The kernel's rows of a window: source, offset, nbytes, program, cell. number: the object of each row."""
     if len(number) <= FEW_ROWS and objects.entries:
         return _few_rows(window, objects.entries, number)
@@ -198,7 +175,7 @@ def rows_in(layout: Layout, window: Window, objects: Objects, number: Array) -> 
     return rows
 
 
-def _few_rows(window: Window, entries: Sequence[Array | None], number: Array) -> Array:
+def _few_rows(window: Rows, entries: Sequence[Array | None], number: Array) -> Array:
     """The rows of a selection that touches a few inner chunks, as most small reads do."""
     rows = []
     for k, inner, cell in zip(number.tolist(), window.inner.tolist(), window.cell.tolist(), strict=True):

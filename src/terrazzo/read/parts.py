@@ -18,11 +18,10 @@ import numpy as np
 from terrazzo.codecs.chain import Chain
 from terrazzo.codecs.codec import Box, PartialReader
 from terrazzo.errors import CodecError, LimitError, ShardError, TerrazzoError
-from terrazzo.indexing import Window
 from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.decode import Job, place
-from terrazzo.read.locate import DONE, Objects
+from terrazzo.read.locate import DONE, Objects, Rows
 from terrazzo.read.pieces import fetch_pieces
 from terrazzo.stores.flow import Working
 
@@ -59,7 +58,7 @@ class _Part:
     ranges: Ranges = ()
 
 
-def takes_parts(layout: Layout, batch: Sequence[tuple[Window, Array]]) -> bool:
+def takes_parts(layout: Layout, batch: Sequence[tuple[Rows, Array]]) -> bool:
     """Whether stored chunks should be opened without reading all of them: some row may do with a part."""
     if layout.sharding is not None or not layout.chain.partial:
         return False

@@ -54,9 +54,7 @@ class Arrivals:
             coming = self.coming()
             with interruptible(self.close):
                 return coming.result()
-        if not self._ended:
-            answers = store.open(self._requests) if self._verb == "open" else store.fetch(self._requests)
-            self._end(answers)
+        self._end(store.open(self._requests) if self._verb == "open" else store.fetch(self._requests))
         return self._taken()
 
     def begin(self, store: Store) -> bool:

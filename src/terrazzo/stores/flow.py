@@ -88,11 +88,22 @@ class Fetching(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """Answer: what has come of a batch since it was last asked for, (number of the request, its answer) each."""
+    """Answer: what has come of a batch since it was last asked for, (number of the request, its answer) each.
+
+    following: a batch that is begun now, where the store can, and asked for later."""
 
     arrivals: Arrivals
+    following: Arrivals | None = None
+
+    def begin(self, store: Store) -> bool:
+        """Whether the store has begun, so that nobody waits for it in a thread."""
+        begun = self.arrivals.begin(store)
+        if self.following is not None:
+            self.following.begin(store)
+        return begun
 
     def perform(self, store: Store) -> list[tuple[int, Any]]:
+        self.begin(store)
         return self.arrivals.take(store)
 
     def drop(self, answer: list[tuple[int, Any]]) -> None:
@@ -306,7 +317,7 @@ def _begun(request: Request, store: Store) -> Awaitable[Any] | None:
     elif isinstance(request, Fetching):
         begun = store.begin("fetch", request.requests)
     elif isinstance(request, Arriving):
-        begun = request.arrivals.coming() if request.arrivals.begin(store) else None
+        begun = request.arrivals.coming() if request.begin(store) else None
     else:
         return None
     if begun is None:

@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from terrazzo.stores.contract import Buffer, Change, Hold, Open, Patch, Put, Source
 from terrazzo.stores.flow import around
-from terrazzo.stores.store import Store
+from terrazzo.stores.store import Arrived, Store
 from terrazzo.stores.wrappers import WrapperStore
 
 if TYPE_CHECKING:
     import logging
+    from concurrent.futures import Future
 
 __all__ = ["CountingStore", "Counts", "LoggingStore", "Traffic", "traffic"]
 
@@ -151,6 +152,27 @@ class CountingStore(WrapperStore):
         read = _nbytes_read(verb, answer)
         self.traffic.note(verb, _requests(verb, what, answer, self.fetches_conditionally), read, written)
         return answer
+
+    def begin(
+        self, verb: Literal["open", "fetch"], requests: Any, arrived: Arrived | None = None
+    ) -> Future[Any] | None:
+        came: dict[int, int] = {}
+
+        def seen(number: int, answer: Any) -> None:
+            came[number] = _nbytes_read(verb, [answer])  # now: who takes an answer may cut it
+            if arrived is not None:
+                arrived(number, answer)
+
+        def noted(begun: Future[Any]) -> None:
+            if not begun.cancelled() and begun.exception() is None:
+                answers = enumerate(begun.result())
+                read = sum([came[k] if k in came else _nbytes_read(verb, [one]) for k, one in answers])
+                self.traffic.note(verb, _requests(verb, requests, None, self.fetches_conditionally), read, 0)
+
+        begun = self.store.begin(verb, requests, seen)
+        if begun is not None:
+            begun.add_done_callback(noted)
+        return begun
 
 
 class LoggingStore(WrapperStore):
