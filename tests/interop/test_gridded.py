@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import terrazzo
 from terrazzo import gridding
 
 pytest.importorskip("healpix_geo")
@@ -61,6 +64,22 @@ def test_zarr_python(store: Path) -> None:
     assert {"cell_ids", "spatial_ref", *FIELDS} == {name for name, _ in group.arrays()}
     for name, values in ours(store).items():
         np.testing.assert_array_equal(group[name][...], values)
+
+
+def test_zarr_python_warns_of_the_receipts_unless_metadata_are_consolidated(
+    store: Path, tmp_path: Path
+) -> None:
+    """Wherever below a group an object lies that is no node, zarr-python warns when it lists the group."""
+    group = zarr.open_group(store / "7", mode="r")
+    with pytest.warns(UserWarning, match="__receipts is not recognized") as warned:
+        assert "mean" in dict(group.members())
+    assert len(warned) == 1
+    shutil.copytree(store, tmp_path / "copy")
+    terrazzo.consolidate_metadata(tmp_path / "copy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        group = zarr.open_group(tmp_path / "copy", mode="r")["7"]
+        assert "mean" in dict(group.members())
 
 
 def test_tensorstore(store: Path) -> None:
