@@ -107,6 +107,42 @@ def test_the_command_over_a_network(far: FarStore, capsys: pytest.CaptureFixture
     assert (found["opening_requests"], found["requests"]) == (1, {"open": 1})
 
 
+@pytest.fixture
+def hierarchy() -> FarStore:
+    """Three groups of four arrays each, and an array beside them."""
+    store = FarStore()
+    root = terrazzo.create_group(store)
+    for name in "abc":
+        group = root.create_group(name)
+        for number in range(4):
+            array = group.create_array(f"x{number}", shape=(64,), chunks=(8,), shards=(32,), dtype="uint16")
+            array[...] = VALUES[0]
+    root.create_array("top", shape=(4,), dtype="uint8")
+    register_opener("far-tree", lambda url, mode, options: (store, ""))
+    return store
+
+
+def test_a_tree_over_a_network(hierarchy: FarStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """A document of every node, a listing of every group, and nothing of an array but its document."""
+    with hierarchy.watched() as seen:
+        assert main(["tree", "far-tree://x"]) == 0
+    drawn = capsys.readouterr().out
+    assert (seen.of("GET"), seen.of("LIST"), seen.count) == (17, 4, 21)
+    assert {key.rpartition("/")[2] for method, key, _ in seen.requests if method == "GET"} == {"zarr.json"}
+    assert seen.round_trips == 3 + 4  # the documents of a level come together
+    with hierarchy.watched() as seen:
+        assert main(["tree", "far-tree://x", "-L", "1"]) == 0
+    assert (seen.of("GET"), seen.of("LIST")) == (5, 1)
+    capsys.readouterr()
+    terrazzo.consolidate_metadata(hierarchy)
+    for arguments in ([], ["--json"], ["-L", "1"]):
+        with hierarchy.watched() as seen:
+            assert main(["tree", "far-tree://x", *arguments]) == 0
+        assert (seen.count, seen.round_trips) == (1, 1)
+        if not arguments:
+            assert capsys.readouterr().out == drawn
+
+
 def test_an_index_that_is_not_kept_leaves_the_need_unknown(far: FarStore) -> None:
     explainer = Explainer(terrazzo.open_array(far, mode="r", config={"index_cache_nbytes": 0}))
     explainer.read(...)

@@ -425,6 +425,18 @@ async def awaited(array: Any, box: Any) -> Any:
     return await terrazzo.AsyncArray(array).getitem(box)
 
 
+def test_immutable_shards_whose_chunks_are_remembered_are_not_asked_for(store: FarStore) -> None:
+    how = {"chunk_cache_nbytes": 1 << 20}
+    box = (slice(0, 8), slice(4, 40), slice(0, 8))
+    for immutable, requests in ((False, 1), (True, 0)):
+        array = opened(store, config={**how, "immutable": immutable})
+        array[box]
+        for part in (box, box, (slice(3, 5), slice(4, 20), slice(7, 8))):
+            with store.watched() as seen:
+                np.testing.assert_array_equal(array[part], VALUES[part])
+            assert seen.count == requests
+
+
 def test_awaiting_costs_the_same(store: FarStore) -> None:
     import asyncio
 
