@@ -82,6 +82,9 @@ def create_document(store: Store, path: str, node: Node, options: Options) -> No
     """Put the document of `node` where there is none; ConflictError where there is one, whoever put it there."""
     key = document_key(path)
     store = watched(store)
+    if store.exclusion == "versions":  # the write itself is refused where something is
+        store.set_if(key, node.to_bytes(), None)
+        return
     with store.hold(key) as hold:
         if hold.source is not None:
             raise ConflictError(f"{key!r} is there already; nothing was written")
@@ -132,7 +135,7 @@ def alone_at_the_end(store: Store, path: str) -> Iterator[None]:
 def erase_document(store: Store, path: str, options: Options) -> None:
     """Take the document away; absence is no error."""
     store = watched(store)
-    with store.hold(document_key(path)) as hold:
+    with store.hold(document_key(path), blind=store.exclusion != "locks") as hold:
         store.commit([Erase(hold)], options.durability)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar, Self
 
-from terrazzo.errors import MetadataError
+from terrazzo.errors import ConflictError, MetadataError
 from terrazzo.metadata import node_from_json, read_json, write_json
 from terrazzo.metadata.problems import Problems
 from terrazzo.options import Durability, Options
@@ -170,8 +170,13 @@ class DialectView(WrapperStore):
     def set_if(self, key: str, value: Buffer, tag: Tag | None) -> None:
         if node_path(key) is None:
             self.store.set_if(self.place(key), value, tag)
-        else:
-            self.set(key, value)
+            return
+        with self.hold(key) as hold:
+            if (hold.source is not None) if tag is None else (self.tag(key) != tag):
+                raise ConflictError(f"{key!r} is not the version that was asked for; nothing was written")
+            sink = self.sink(hold)
+            sink.write(0, value)
+            self.commit([Put(hold, sink)])
 
     def erase(self, key: str) -> None:
         path = node_path(key)

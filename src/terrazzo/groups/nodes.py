@@ -132,9 +132,14 @@ def ancestors(path: str) -> list[str]:
 def require_ancestors(place: StorePath, options: Options) -> None:
     """Make the missing groups above a node; ContainsArrayError where one of them is an array."""
     above = ancestors(place.path)
-    if not above:
-        return
-    for path, content in zip(above, read_contents(place.store, above, options), strict=True):
+    if above:
+        _make_missing(place, above, read_contents(place.store, above, options), options)
+
+
+def _make_missing(
+    place: StorePath, above: Sequence[str], contents: Sequence[bytes | None], options: Options
+) -> None:
+    for path, content in zip(above, contents, strict=True):
         node = None
         if content is not None:
             node = node_from_content(place.store, path, content, options)
@@ -163,12 +168,18 @@ def create_node(
     Without it, `check` is called once no node was found, before anything is made.
     """
     refuse_read_only(place)
+    above = ancestors(place.path)
     if overwrite:
         erase_node(place, options)
+        require_ancestors(place, options)
+    elif not above and place.store.exclusion == "versions":
+        check()  # whether a node is there, the write tells
     else:
-        refuse_existing(place, options)
+        content, *contents = read_contents(place.store, [place.path, *above], options)
+        if content is not None:
+            _refuse(place, node_from_content(place.store, place.path, content, options))
         check()
-    require_ancestors(place, options)
+        _make_missing(place, above, contents, options)
     try:
         create_document(place.store, place.path, node, options)
     except ConflictError:
@@ -178,7 +189,10 @@ def create_node(
 
 def refuse_existing(place: StorePath, options: Options) -> None:
     """Raise ContainsArrayError or ContainsGroupError where a node is."""
-    node = read_node(place, options)
+    _refuse(place, read_node(place, options))
+
+
+def _refuse(place: StorePath, node: Node | None) -> None:
     if isinstance(node, ArrayMetadata):
         raise ContainsArrayError(f"there is an array at {place.name!r} in {place.store} already; {_HINT}")
     if isinstance(node, GroupMetadata):
@@ -198,13 +212,15 @@ def refuse_read_only(place: StorePath) -> None:
 def anything_at(place: StorePath) -> bool:
     """Whether any object is stored at or below a place, a node's or another's."""
     store = place.store
-    if store.exists(document_key(place.path)):
+    if not (store.listable and store.exclusion != "locks") and store.exists(document_key(place.path)):
         return True
     return store.listable and next(iter(store.list_prefix(_prefix(place.path))), None) is not None
 
 
 def refuse_anything(place: StorePath, options: Options) -> None:
     """What mode "w-" asks for: nothing may be there."""
+    if place.store.exclusion != "locks" and place.store.listable and not anything_at(place):
+        return
     refuse_existing(place, options)
     if anything_at(place):
         raise ContainsNodeError(
@@ -246,7 +262,8 @@ def erase_node(place: StorePath, options: Options) -> None:
             )
         return
     if store.listable:
-        if store.exists(document_key(path)):
+        # far away a look costs as much as the deletion
+        if store.exclusion != "locks" or store.exists(document_key(path)):
             erase_document(store, path, options)
         store.erase_prefix(_prefix(path))
         return
