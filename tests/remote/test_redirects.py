@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import pickle
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("obstore")
+pytest.importorskip("aiohttp")
 
 import terrazzo
 from terrazzo.errors import StoreError, TerrazzoError
@@ -28,7 +27,7 @@ from terrazzo.stores.remote import RemoteStore
 from terrazzo.stores.remote.client import ObstoreClient
 from terrazzo.stores.remote.guarded import GuardedClient
 from terrazzo.stores.remote.native import library
-from terrazzo.stores.remote.signing import ObjectWay, Presigned, SharedKey, Signed
+from terrazzo.stores.remote.signing import ObjectWay, Presigned
 from tests.remote import hostile
 from tests.remote.place import Place
 from tests.remote.wire import Answer, Request
@@ -64,11 +63,7 @@ WAYS: dict[str, Callable[[str], tuple[str, dict[str, Any]]]] = {
     "Google's, without keys": lambda o: ("gs://b/x", {"endpoint_url": o, "anon": True}),
     "Google's, with a token": lambda o: ("gs://b/x", {"endpoint_url": o, "bearer_token": "t"}),
 }
-KINDS = {
-    "keys": Signed,
-    "keys of a provider": Presigned,
-    "an account's key": SharedKey,
-}
+SIGNED = ("keys", "keys of a provider", "an account's key")
 
 
 def store_at(origin: str, way: str, **more: Any) -> RemoteStore:
@@ -85,7 +80,7 @@ def path_of(way: str, key: str) -> str:
 def test_no_request_goes_to_another_origin(way: str, status: int) -> None:
     with Place() as place, Place() as trap:
         store = store_at(place.origin, way, trust_conditions=True)
-        assert type(store._client.way) is KINDS.get(way, ObjectWay)  # type: ignore[attr-defined]
+        assert type(store._client.way) is (Presigned if way in SIGNED else ObjectWay)  # type: ignore[attr-defined]
         place.objects[path_of(way, "a")] = trap.objects[path_of(way, "a")] = TEN
         assert store.get_partial_values([("a", (2, 3))]) == [b"234"]
         (source,) = store.open([Open("a", (0, 4))])
@@ -105,7 +100,7 @@ def test_no_request_goes_to_another_origin(way: str, status: int) -> None:
         assert not trap.requests
 
 
-@pytest.mark.parametrize("way", ["keys", "keys of a provider", "an account's key"])
+@pytest.mark.parametrize("way", SIGNED)
 def test_a_service_that_redirects_writes_gets_none(way: str) -> None:
     """The first of the probe shows it, also where obstore makes the writes that follow."""
     with Place() as place, Place() as trap:
@@ -122,7 +117,7 @@ def test_a_service_that_redirects_writes_gets_none(way: str) -> None:
 
 def test_a_write_is_redirected_nowhere_at_all() -> None:
     with Place() as place:
-        store = store_at(place.origin, "keys", single_writer=True)
+        store = store_at(place.origin, "no keys", single_writer=True)
         place.twist = lambda r, a: (
             a if "moved" in r.path else Answer(307, {"Location": r.target.replace("/x/", "/moved/")})
         )
@@ -131,15 +126,14 @@ def test_a_write_is_redirected_nowhere_at_all() -> None:
         assert [request.path for request in place.requests] == ["/b/x/a"]
 
 
-def test_a_read_within_the_origin_is_signed_anew() -> None:
+def test_a_read_within_the_origin_goes_where_it_is_sent() -> None:
     with Place() as place:
         place.objects["/b/moved/a"] = TEN
         place.twist = lambda r, a: (
             a if "moved" in r.path else Answer(307, {"Location": r.target.replace("/x/", "/moved/")})
         )
         assert store_at(place.origin, "keys").get("a") == TEN
-        first, second = (request.headers["authorization"] for request in place.requests)
-        assert first.partition("Signature=")[2] != second.partition("Signature=")[2]
+        assert [request.path for request in place.requests] == ["/b/x/a", "/b/moved/a"]
 
 
 def test_an_endpoint_of_the_environment_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +145,7 @@ def test_an_endpoint_of_the_environment_is_named_too(monkeypatch: pytest.MonkeyP
         place.objects["/b/x/a"] = trap.objects["/b/x/a"] = TEN
         store = RemoteStore("s3://b/x", **QUICK)
         assert store.get("a") == TEN
-        assert "/eu-north-1/s3/" in place.requests[-1].headers["authorization"]
+        assert "/eu-north-1/s3/" in place.requests[-1].query["X-Amz-Credential"]
         place.twist = hostile.redirected(307, lambda r: trap.origin + r.target)
         with pytest.raises(StoreError, match="another origin"):
             store.get("a")
@@ -251,7 +245,7 @@ def test_addresses_are_those_of_obstore(virtual: bool) -> None:
                     place.origin, "keys", redirects=redirects, virtual_hosted_style_request=virtual
                 )
                 store.get(key)
-                seen.append(place.requests[-1].target)
+                seen.append(place.requests[-1].target.partition("?")[0])
             assert seen[0] == seen[1], key
 
 
@@ -295,48 +289,12 @@ def test_metadata_and_versions_are_those_of_obstore() -> None:
             own.set_if("b", b"late", tag)
 
 
-def test_large_bodies_go_whole_and_hashed() -> None:
+def test_large_bodies_go_whole() -> None:
     with Place() as place:
         value = np.random.default_rng(0).bytes(3 << 20)
-        for payload in ({}, {"unsigned_payload": True}):
-            store_at(place.origin, "keys", single_writer=True, **payload).set("a", value)
-            assert place.objects["/b/x/a"] == value
-            said = place.requests[-1].headers["x-amz-content-sha256"]
-            assert said == ("UNSIGNED-PAYLOAD" if payload else hashlib.sha256(value).hexdigest())
-
-
-# -- signatures -------------------------------------------------------------------------------------------------------
-
-
-def test_signatures_are_those_of_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
-    auth = pytest.importorskip("botocore.auth")
-    from botocore.awsrequest import AWSRequest  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    from botocore.credentials import Credentials  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    at = time.gmtime(1_790_000_000)
-    monkeypatch.setattr("terrazzo.stores.remote.signing.time.gmtime", lambda: at)
-    way = Signed(
-        "https://host.example:9000/b", True, {"x-amz-security-token": "t/o+k="}, ("AK", "sK/+"), "eu-west-1"
-    )
-    for method, path, own in (
-        ("GET", "x/a b/é~+", {"Range": "bytes=0-9", "If-Match": '"abc"'}),
-        ("HEAD", "a", {}),
-        (
-            "PUT",
-            "x/a",
-            {"x-amz-meta-terrazzo": "a,b", "If-None-Match": "*", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"},
-        ),
-    ):
-        address = way.named(path)
-        ours = way.headers(method, address, own, b"")
-        said = {name: ours[name] for name in ("User-Agent", "x-amz-content-sha256", "x-amz-date")}
-        said["x-amz-security-token"] = "t/o+k="
-        request = AWSRequest(method=method, url=address, headers={**own, **said})
-        signer = auth.S3SigV4Auth(Credentials("AK", "sK/+", "t/o+k="), "s3", "eu-west-1")
-        request.context["timestamp"] = ours["x-amz-date"]
-        canonical = signer.canonical_request(request)
-        theirs = signer.signature(signer.string_to_sign(request, canonical), request)
-        assert ours["Authorization"].endswith(f"Signature={theirs}"), method
+        for way in ("keys", "no keys"):
+            store_at(place.origin, way, single_writer=True).set("a", value)
+            assert place.objects.pop("/b/x/a") == value
 
 
 def test_signatures_in_addresses_stay_hidden() -> None:
@@ -368,7 +326,7 @@ def test_tls_with_a_certificate_that_is_given(tmp_path: Path) -> None:
         assert isinstance(trusting._client, GuardedClient) and trusting.get("a") == TEN
 
 
-def test_headers_of_options_go_along_and_are_signed() -> None:
+def test_headers_of_options_go_along() -> None:
     with Place() as place:
         store = store_at(
             place.origin, "keys", client_options={"default_headers": {"X-Mine": b"1"}, "user_agent": "me"}
@@ -376,7 +334,6 @@ def test_headers_of_options_go_along_and_are_signed() -> None:
         store.get("a")
         (request,) = place.requests
         assert (request.headers["x-mine"], request.headers["user-agent"]) == ("1", "me")
-        assert ";x-mine" in request.headers["authorization"]
 
 
 def test_a_bucket_that_is_missing_is_told() -> None:

@@ -11,6 +11,7 @@ import pytest
 import terrazzo
 from terrazzo.serve import serve
 
+pytest.importorskip("aiohttp", reason="the extra that reads from web servers is not installed")
 VALUES = np.arange(64 * 64, dtype="i4").reshape(64, 64)
 
 

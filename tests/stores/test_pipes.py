@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("obstore")
+pytest.importorskip("aiohttp")
 
 import terrazzo
 from terrazzo.errors import ConflictError, LimitError, StoreError, UnsupportedError

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("obstore")
+pytest.importorskip("aiohttp")
 
 import terrazzo
 from terrazzo.errors import ReadOnlyError, StoreError

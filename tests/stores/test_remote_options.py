@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("obstore")
+pytest.importorskip("aiohttp")
 
 from terrazzo.errors import KeyRefusedError, StoreError, UnsupportedError
 from terrazzo.stores.open import known_schemes, open_store
@@ -223,6 +224,9 @@ def test_another_process_is_told_that_secrets_do_not_travel() -> None:
 def test_without_the_extras_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from terrazzo.stores.remote import native
 
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(UnsupportedError, match=r"terrazzo\[remote\]"):
+        open_store("https://host/a")
     monkeypatch.setattr(native, "_loaded", None)
     monkeypatch.setitem(sys.modules, "obstore._obstore", None)
     with pytest.raises(UnsupportedError, match=r"terrazzo\[remote\]"):

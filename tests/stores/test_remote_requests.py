@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("obstore")
+pytest.importorskip("aiohttp")
 
 import terrazzo
 from terrazzo.errors import ConflictError, KeyRefusedError, StoreError, UnsupportedError

@@ -1,6 +1,6 @@
 """Remote stores: objects of S3, GCS, Azure and web servers (store.py), opened by their addresses.
 
-What it does not do: import obstore before a store needs it.
+What it does not do: import obstore or aiohttp before a store needs them.
 """
 
 from terrazzo.stores.remote.store import RemoteStore

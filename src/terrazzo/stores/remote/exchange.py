@@ -1,7 +1,7 @@
 """One question over HTTP and its answer: redirects within one origin, refusals, ranges and bodies that are believed
 only as far as they fit the question.
 
-What it does not do: know where objects lie, or sign (http.py, signing.py); sockets are connection.py's.
+What it does not do: know where objects lie, or sign (http.py, signing.py); aiohttp is connection.py's.
 Specification: RFC 9110, 13 (conditions), 14 (ranges), 15.4 (redirects).
 """
 
@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from terrazzo.stores.contract import ALL, Buffer, Range
 from terrazzo.stores.remote.address import origin_of
-from terrazzo.stores.remote.connection import Response, Route, open_connection, proxy_headers
+from terrazzo.stores.remote.connection import Response, Route, ask, library
 from terrazzo.stores.remote.meter import Meter
 from terrazzo.stores.remote.policy import TRIED_AGAIN, Failure, answered, grant
 from terrazzo.stores.remote.version import HISTORY_KEY, Answer, Version, history_of, version_of
@@ -56,12 +56,9 @@ class Way(ABC):
 
     def __init__(self, origin: str, verify: bool | str) -> None:
         self.origin = origin
-        parts = urlsplit(origin)
-        secure = parts.scheme == "https"
         self.proxy = proxy_of(origin)
-        self.route = Route(
-            secure, parts.hostname or "", parts.port or (443 if secure else 80), self.proxy, verify
-        )
+        self.route = Route(self.proxy, verify)
+        library()
 
     @abstractmethod
     async def address(self, method: str, path: str) -> str:
@@ -94,7 +91,9 @@ class Exchange:
         address = await way.address(self._method, self._path)
         reads = self._method in ("GET", "HEAD")
         for _ in range(MOST_REDIRECTS + 1):
-            response = self._response = await self._ask(address)
+            headers = way.headers(self._method, address, self._own, self._body)
+            target = _printed(address)
+            response = self._response = await ask(way.route, self._method, target, headers, self._body)
             if response.status not in (301, 302, 303, 307, 308):
                 if response.status not in (200, 201, 202, 204, 206):
                     await self._refuse(response)
@@ -112,38 +111,6 @@ class Exchange:
                 response.finish()
             else:
                 response.close()
-
-    async def _ask(self, address: str) -> Response:
-        route = self._way.route
-        parts = urlsplit(address)
-        target = quote(parts.path, safe=_PRINTED) or "/"
-        if parts.query:
-            target += "?" + quote(parts.query, safe=_PRINTED)
-        headers = self._way.headers(self._method, address, self._own, self._body)
-        if route.proxy is not None and not route.secure:
-            target = f"http://{route.name}{target}"
-            headers |= proxy_headers(route)
-        if self._method not in ("GET", "HEAD"):
-            headers["Content-Length"] = str(memoryview(self._body).nbytes)
-        lines = [f"{self._method} {target} HTTP/1.1", f"Host: {route.name}"]
-        lines += [f"{name}: {text}" for name, text in headers.items()]
-        head = "\r\n".join([*lines, "", ""]).encode()
-        connection = await open_connection(route)
-        while True:
-            try:
-                await connection.send(head, self._body)
-                new, status, told = await connection.head()
-                return Response(connection, self._method, new, status, told)
-            except Failure as failure:
-                connection.close()
-                # one that waited may have been closed by then; what changes something is not sent twice unseen
-                unheard = failure.kind == "again" and connection.served and not connection.heard
-                if not unheard or self._method not in ("GET", "HEAD"):
-                    raise
-                connection = await open_connection(route, fresh=True)
-            except BaseException:
-                connection.close()
-                raise
 
     async def _refuse(self, response: Response) -> None:
         code = ""
@@ -240,6 +207,15 @@ def conditions(match: str | None, unless: str | None) -> dict[str, str]:
     if unless is not None:
         headers["If-None-Match"] = unless
     return headers
+
+
+def _printed(address: str) -> str:
+    """An address as it is sent."""
+    parts = urlsplit(address)
+    target = quote(parts.path, safe=_PRINTED) or "/"
+    if parts.query:
+        target += "?" + quote(parts.query, safe=_PRINTED)
+    return f"{parts.scheme}://{parts.netloc}{target}"
 
 
 def _followed(way: Way, address: str, location: str) -> str:

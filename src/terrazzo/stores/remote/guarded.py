@@ -7,21 +7,16 @@ Specification: RFC 9110, 13 and 14; what services add to it stands in signing.py
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from typing import Any
 
 from terrazzo.stores.contract import Buffer, Range
 from terrazzo.stores.remote.client import ABSENT, ObstoreClient
 from terrazzo.stores.remote.exchange import Exchange, conditions, get, head, version_in
 from terrazzo.stores.remote.policy import Failure
-from terrazzo.stores.remote.signing import ObjectWay, Presigned, Signed
+from terrazzo.stores.remote.signing import ObjectWay, Presigned
 from terrazzo.stores.remote.version import HISTORY_KEY, Answer, Version
 
 __all__ = ["GuardedClient"]
-
-#: bodies that are hashed beside the loop
-LARGE = 1 << 18
 
 
 class GuardedClient(ObstoreClient):
@@ -50,15 +45,13 @@ class GuardedClient(ObstoreClient):
     async def put(
         self, path: str, body: Buffer, condition: Version | str | None, etag: str | None, history: str | None
     ) -> Version | None:
-        # metadata is a header that has to be signed; a probe's first write has none, and shows where writes lead to
+        # a probe's first write has no metadata that would have to be signed, and shows where writes lead to
         probes = history is None and condition is ABSENT and self.way.kind == "S3Store"
         if not (self.way.writes or probes):
             return await super().put(path, body, condition, etag, history)
         headers = conditions(etag, "*" if condition is ABSENT else None)
         if history is not None:
             headers[f"x-{'ms' if self.way.kind == 'AzureStore' else 'amz'}-meta-{HISTORY_KEY}"] = history
-        if isinstance(self.way, Signed):
-            headers["x-amz-content-sha256"] = await _hashed(body) if self.way.payload else "UNSIGNED-PAYLOAD"
         if self.way.kind == "AzureStore":
             headers["x-ms-blob-type"] = "BlockBlob"
         try:
@@ -79,12 +72,3 @@ class GuardedClient(ObstoreClient):
             failure.applied = failure.kind == "again"
             if failure.kind != "absent":
                 raise
-
-
-async def _hashed(body: Buffer) -> str:
-    def digest() -> str:
-        return hashlib.sha256(body).hexdigest()
-
-    if memoryview(body).nbytes < LARGE:
-        return digest()
-    return await asyncio.get_running_loop().run_in_executor(None, digest)

@@ -159,7 +159,7 @@ def _client(settings: Settings, made: Any, recipe: Recipe, meter: Meter, **named
     service, most requests are our own, therefore; a cloud is trusted with its own addresses."""
     way: Any = "redirects='follow'"
     if settings.redirects == "refuse" or (settings.redirects is None and not settings.at_home):
-        way = way_to(settings, made)
+        way = way_to(settings)
     if not isinstance(way, str):
         client: ObstoreClient = GuardedClient(way, recipe, meter, settings.concurrency, **named)
     elif settings.redirects == "refuse":

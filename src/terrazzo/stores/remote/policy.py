@@ -76,7 +76,7 @@ _NO_ANSWER = re.compile(
     r"HTTP error|error sending request|error decoding response body|connection|timed? ?out|timeout|request body",
     re.IGNORECASE,
 ).search
-_NO_NAME = re.compile(r"dns error|failed to lookup address|getaddrinfo|gaierror|UnicodeError").search
+_NO_NAME = re.compile(r"dns error|failed to lookup address|getaddrinfo|DNSError|UnicodeError").search
 _REFUSED = re.compile(r"ConnectionRefused|Connection refused|Connect call failed").search
 _NO_LOCATION = re.compile(r"redirect without LOCATION").search
 #: obstore's memory and folders say it in words

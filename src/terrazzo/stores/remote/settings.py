@@ -326,7 +326,7 @@ def _adjust(kind: str, config: dict[str, Any]) -> None:
 def _check_types(
     kind: str, config: dict[str, Any], client_options: Mapping[str, Any], said: Mapping[str, str]
 ) -> None:
-    """What obstore and web servers would refuse later, without a word which option it was. No value is shown."""
+    """What obstore and aiohttp would refuse later, without a word which option it was. No value is shown."""
     for name, value in config.items():
         if isinstance(value, os.PathLike) and name != "credential_provider":
             value = config[name] = os.fspath(value)
