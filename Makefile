@@ -25,12 +25,13 @@ $(VENV)/.installed: requirements/dev.lock
 build: $(VENV)/.installed  ## compile the kernel and install terrazzo into .venv, editable
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(PY) -m maturin develop --release --locked --quiet
 
-check: build  ## linters and types, Python and Rust
+check: build  ## linters and types, Python and Rust, and licences
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(CARGO) fmt --manifest-path kernel/Cargo.toml --check
 	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) clippy $(MANIFEST) --all-targets --quiet -- -D warnings
+	$(PY) -m tools.licences $(wildcard .venv-*)
 
 rust: $(VENV)/.installed  ## the kernel's own tests
 	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) test $(MANIFEST)
@@ -109,8 +110,9 @@ sanitize: $(VENV)/.installed  ## the kernel's tests under AddressSanitizer; need
 documents: build  ## open documents changed at random, long; only errors of our own may come of it
 	$(PY) -m tests.faults.documents --count 100000 --seed 2
 
-docs: build  ## make the page of what is supported anew, and run every example of the pages in docs/
+docs: build  ## make the pages of what is supported and of licences anew, and run every example of the pages in docs/
 	$(PY) -m tools.support
+	$(PY) -m tools.licences --write
 	$(PY) -m pytest tests/test_pages.py
 
 fixtures: wheel  ## write tests/fixtures/data again, with the pinned writers (its bytes are committed)
