@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench bench-remote instructions faults-long together-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines torch browser nginx servers remote-long demo bench bench-remote instructions faults-long together-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -56,6 +56,14 @@ engines: wheel  ## grid points with Ray and with Lithops, open them with xdggs, 
 	.venv-engines/bin/python -m pip install --quiet --require-hashes --requirement requirements/engines.lock
 	.venv-engines/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
 	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py tests/gridding/test_xdggs.py
+
+torch: wheel  ## training loops with PyTorch's DataLoader, in build/torch; Linux on x86-64; gets 2 GB, most of it NVIDIA's libraries
+	cmp -s requirements/torch.lock build/torch/.installed || { \
+		python=$$(tools/find-python 3.11) && "$$python" -m venv --clear build/torch && \
+		build/torch/bin/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/torch.lock && \
+		cp requirements/torch.lock build/torch/.installed; }
+	build/torch/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
+	build/torch/bin/python -m pytest tests/training
 
 browser: build  ## zarrita.js in headless Chromium reads what `terrazzo serve` serves; gets Chromium and npm packages
 	tools/browser
