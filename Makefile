@@ -11,7 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path kernel/Cargo.toml --locked
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv build check rust unit test wheel peers interop engines browser nginx servers remote-long demo bench bench-remote instructions faults-long together-long fuzz sanitize documents docs fixtures clean
+.PHONY: help venv build check rust unit test wheel peers interop engines torch browser nginx servers remote-long demo bench bench-remote instructions faults-long together-long fuzz sanitize documents docs fixtures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## ?/  make \1	/' | expand -t 18
@@ -25,12 +25,13 @@ $(VENV)/.installed: requirements/dev.lock
 build: $(VENV)/.installed  ## compile the kernel and install terrazzo into .venv, editable
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(PY) -m maturin develop --release --locked --quiet
 
-check: build  ## linters and types, Python and Rust
+check: build  ## linters and types, Python and Rust, and licences
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(CARGO) fmt --manifest-path kernel/Cargo.toml --check
 	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) clippy $(MANIFEST) --all-targets --quiet -- -D warnings
+	$(PY) -m tools.licences $(wildcard .venv-*)
 
 rust: $(VENV)/.installed  ## the kernel's own tests
 	PYO3_PYTHON=$(CURDIR)/$(PY) $(CARGO) test $(MANIFEST)
@@ -55,6 +56,14 @@ engines: wheel  ## grid points with Ray and with Lithops, open them with xdggs, 
 	.venv-engines/bin/python -m pip install --quiet --require-hashes --requirement requirements/engines.lock
 	.venv-engines/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
 	PATH=$(CURDIR)/.venv-engines/bin:$$PATH .venv-engines/bin/python -m pytest tests/gridding/test_clusters.py tests/gridding/test_xdggs.py
+
+torch: wheel  ## training loops with PyTorch's DataLoader, in build/torch; Linux on x86-64; gets 2 GB, most of it NVIDIA's libraries
+	cmp -s requirements/torch.lock build/torch/.installed || { \
+		python=$$(tools/find-python 3.11) && "$$python" -m venv --clear build/torch && \
+		build/torch/bin/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/torch.lock && \
+		cp requirements/torch.lock build/torch/.installed; }
+	build/torch/bin/python -m pip install --quiet --no-deps --force-reinstall $(WHEELS)/terrazzo-*.whl
+	build/torch/bin/python -m pytest tests/training
 
 browser: build  ## zarrita.js in headless Chromium reads what `terrazzo serve` serves; gets Chromium and npm packages
 	tools/browser
@@ -109,8 +118,9 @@ sanitize: $(VENV)/.installed  ## the kernel's tests under AddressSanitizer; need
 documents: build  ## open documents changed at random, long; only errors of our own may come of it
 	$(PY) -m tests.faults.documents --count 100000 --seed 2
 
-docs: build  ## make the page of what is supported anew, and run every example of the pages in docs/
+docs: build  ## make the pages of what is supported and of licences anew, and run every example of the pages in docs/
 	$(PY) -m tools.support
+	$(PY) -m tools.licences --write
 	$(PY) -m pytest tests/test_pages.py
 
 fixtures: wheel  ## write tests/fixtures/data again, with the pinned writers (its bytes are committed)

@@ -35,7 +35,7 @@ Entries = np.ndarray[Any, np.dtype[np.uint64]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 #: permutations of more inner chunks are computed anew rather than kept
-CACHED_CHUNKS = 1 << 20
+CACHED_CHUNKS = 1 << 17
 #: entries that are looked at together
 CHECKED_AT_ONCE = 1 << 15
 
@@ -189,7 +189,7 @@ def _morton(count: tuple[int, ...]) -> Numbers:
                 bit = (np.arange(count[dimension], dtype=np.int64) >> level & 1) << place
                 code |= bit.reshape([-1 if d == dimension else 1 for d in range(len(count))])
                 place += 1
-    return np.argsort(code.reshape(-1), kind="stable").astype(np.int64)
+    return np.argsort(code.reshape(-1), kind="stable").astype(np.int64, copy=False)
 
 
 _ORDERS = {"morton": _morton, "C": _c_order, "F": _f_order}

@@ -443,3 +443,49 @@ def test_the_mean_of_equal_numbers_is_that_number() -> None:
     for text, wanted in (("np.mean(h)", columns["h"][0]), ("np.var(h)", 0.0), ("np.std(h)", 0.0)):
         found = fields_from({"f": {"expression": text}}, ["h"])["f"].statistic.compute(points)
         assert (found == wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("np.sum(np.where(h > 0))", "where.. takes 3"),
+        ("np.sum(np.sqrt(h, h))", "sqrt.. takes 1"),
+        ("np.sum(np.maximum(h, 1, 2))", "maximum.. takes 2"),
+        ("np.sum(np.arctan2(h))", "arctan2.. takes 2"),
+        ("np.sum(np.round(h, 1, h))", "round.. takes 1 or 2"),
+        ("np.sum(np.round(h, 0.5))", "a whole number"),
+        ("np.sum(np.round(h, h))", "a number"),
+        ("np.quantile(h, 2)", "0 to 1 are allowed"),
+        ("np.percentile(h, 101)", "0 to 100 are allowed"),
+        ("np.median(h, 1)", "median.. takes 1"),
+    ],
+)
+def test_functions_are_given_what_they_take(text: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        fields_from({"f": {"expression": text}}, COLUMNS)
+
+
+def test_comparisons_can_be_counted_and_types_that_do_not_fit_are_said() -> None:
+    columns = {"h": np.array([1.0, -2.0, 3.0]), "b": np.array([True, False, True]), "i": np.array([1, 2, 4])}
+    points = Points(Cells(np.array([0]), np.array([0]), 3), None, columns)
+
+    def computed(text: str) -> float:
+        return float(fields_from({"f": {"expression": text}}, columns)["f"].statistic.compute(points)[0])
+
+    for text, wanted in {
+        "np.sum(b + b)": 4,
+        "np.sum(-b)": -2,
+        "np.sum((h > 0) - b)": 0,
+        "np.sum(b * 2.5)": 5,
+        "np.sum(b & (h > 2))": 1,
+        "np.sum(~b)": 1,
+        "np.max(np.power(i, -1))": 1,
+        "np.sum(i**-1)": 1.75,
+        "np.sum(np.round(h / 3, 1))": 0.6,
+        "np.sum(np.clip(h, 0, 2))": 3,
+        "np.quantile(h, 1)": 3,
+    }.items():
+        assert computed(text) == pytest.approx(wanted), text
+    for text in ("np.sum(~h)", "np.sum(h & 1)", "np.sum(h | b)"):
+        with pytest.raises(SchemaError, match="cannot be computed for columns of these types"):
+            computed(text)

@@ -57,7 +57,7 @@ def test_a_node_is_made_in_few_requests(place: Place) -> None:
         "GET",
         "PUT",
     ]
-    assert len(asked(place, lambda: terrazzo.open_array(store(place, "z"), mode="a", **HOW))) == 6
+    assert len(asked(place, lambda: terrazzo.open_array(store(place, "z"), mode="a", **HOW))) == 7
 
 
 def kept(place: Place, error: type[Exception], work: Callable[[], Any]) -> None:

@@ -62,3 +62,26 @@ def test_written_from_arguments(dtype: str, layout: str, tmp_path: Path) -> None
     case = Case(dtype, {"data_type": dtype, "shape": wanted.shape}, np.dtype(dtype))
     for peer in LIVE:
         assert differences(canonical(peer.read(path, case), case), wanted, case) == 0, peer.name
+
+
+#: what callers may name without a word of configuration, and the types that these work on
+BARE = {
+    "filters": {"delta": "int32", "astype": "float64", "fixedscaleoffset": "float64", "packbits": "bool"},
+    "compressors": dict.fromkeys(
+        ("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3", "lz4", "zlib", "bz2", "lzma", "zstd"),
+        "int32",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BARE for name in BARE[kind]])
+@pytest.mark.parametrize("shards", [None, (12, 20)])
+def test_codecs_of_numcodecs_without_a_configuration(
+    kind: str, name: str, shards: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    """zarr-python wants a configuration, also where there is nothing to say in it."""
+    zarr = pytest.importorskip("zarr")
+    content = (np.arange(30 * 41).reshape(30, 41) % 7).astype(BARE[kind][name])
+    how: dict[str, Any] = {kind: [f"numcodecs.{name}"]}
+    terrazzo.create_array(tmp_path / "ours", data=content, chunks=(4, 5), shards=shards, **how)
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "ours", mode="r")[...], content)

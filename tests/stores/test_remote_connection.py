@@ -147,6 +147,15 @@ def test_any_bytes_are_an_answer_or_an_error(said: bytes, at: int) -> None:
         assert found is None or (set(found) <= set(said) and len(found) <= len(said))
 
 
+def test_only_bodies_that_nobody_announced_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("terrazzo.stores.remote.exchange.MOST_UNANNOUNCED", 9)
+    assert told(head("Content-Length: 10") + TEN) == TEN
+    said = head("Content-Range: bytes 0-9/10", "Content-Length: 10", status="206 Partial Content") + TEN
+    assert told(said, window=(-20, None)) == TEN
+    with pytest.raises(StoreError, match="more than the 9 bytes"):
+        told(head(), TEN, end=True)
+
+
 # -- connections that are kept ----------------------------------------------------------------------------------------
 
 

@@ -170,7 +170,7 @@ def _build(codecs: Sequence[Codec], spec: ChunkSpec, context: Context) -> Chain:
         at = replace(context, path=join(context.path, i), build=_build)
         if isinstance(codec, ArrayArrayCodec):
             specs.append(codec.resolve(specs[-1], at))
-            resolved.append(codec)
+            resolved.append(codec.stated(specs[-2]))
         elif isinstance(codec, ArrayBytesCodec | BytesBytesCodec):
             resolved.append(codec.resolve(specs[-1], at))
     turn = len(specs) - 1

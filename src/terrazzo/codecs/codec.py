@@ -122,6 +122,10 @@ class ArrayArrayCodec(Codec):
     def resolve(self, spec: ChunkSpec, context: Context) -> ChunkSpec:
         """What the next codec is given; raises MetadataError where the chunk cannot be encoded."""
 
+    def stated(self, spec: ChunkSpec) -> ArrayArrayCodec:
+        """Itself, with whatever follows from `spec` said too; new documents state that."""
+        return self
+
     @abstractmethod
     def encode(self, value: Array, spec: ChunkSpec) -> Array: ...
 

@@ -105,6 +105,12 @@ class NumcodecsFilter(ArrayArrayCodec):
         fill.setflags(write=False)
         return ChunkSpec(shape, data_type, fill)
 
+    def stated(self, spec: ChunkSpec) -> NumcodecsFilter:
+        own = self.members.items()
+        return NumcodecsFilter(
+            self.identity, {**self._complete(spec), **{k: v for k, v in own if v is not None}}
+        )
+
     def encode(self, value: Array, spec: ChunkSpec) -> Array:
         codec = numcodecs_codec(self.identity, self._complete(spec))
         after, shape = self._made(spec)
@@ -221,7 +227,9 @@ def make(name: str, configuration: Mapping[str, Any], path: str) -> Codec:
         return NumcodecsBitRound.from_configuration(configuration, path)
     for kind, table in ((NumcodecsFilter, FILTERS), (NumcodecsSerializer, SERIALIZERS)):
         if identity in table:
-            return from_members(partial(_with, kind, identity), configuration, path, (), table[identity])
+            required = ("digits",) if identity == "quantize" else ()
+            optional = tuple(name for name in table[identity] if name not in required)
+            return from_members(partial(_with, kind, identity), configuration, path, required, optional)
     sentence = f"found the codec {describe(name)}, which is not supported; known are {', '.join(names())}"
     raise UnknownCodecError(f"{path}: {sentence}" if path else sentence, ((path, sentence),))
 

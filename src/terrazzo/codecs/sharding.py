@@ -172,10 +172,14 @@ class ShardingIndexed(ShardingCodec):
 
     def encode_index(self, entries: Entries, count: tuple[int, ...]) -> bytes:
         """The encoded index."""
+        return b"".join(self.index_pieces(entries, count))
+
+    def index_pieces(self, entries: Entries, count: tuple[int, ...]) -> list[Buffer]:
+        """The encoded index in pieces, one after the other; where that is possible, nothing is copied."""
         if self._plain is None:
-            return bytes(self._index_chain(count).encode(entries.reshape(*count, 2)))
-        table = entries.astype("<u8").tobytes()
-        return table + crc32c(table).to_bytes(CRC_NBYTES, "little") if self._plain else table
+            return [self._index_chain(count).encode(entries.reshape(*count, 2))]
+        table = np.ascontiguousarray(entries, "<u8").reshape(-1)
+        return [table, crc32c(table).to_bytes(CRC_NBYTES, "little")] if self._plain else [table]
 
     def encode(self, value: Array, spec: ChunkSpec) -> Buffer:
         """A whole shard: chunks in Morton order, without those that are all fill value."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from terrazzo.dialects.draft import ENTRY, DraftView
 from terrazzo.dialects.n5 import ATTRIBUTES, N5View
 from terrazzo.dialects.v2 import ARRAY, GROUP, V2View, below
+from terrazzo.dialects.v2 import ATTRIBUTES as ZARR2_ATTRIBUTES
 from terrazzo.dialects.view import DialectView
 from terrazzo.errors import LimitError, MetadataError
 from terrazzo.metadata import read_json
@@ -21,7 +22,7 @@ from terrazzo.metadata.n5 import is_n5
 from terrazzo.metadata.problems import describe
 from terrazzo.options import Options
 from terrazzo.stores.flow import watched
-from terrazzo.stores.store import Store
+from terrazzo.stores.store import Open, Source, Store
 from terrazzo.stores.wrappers import ReadOnlyStore
 
 __all__ = ["DIALECTS", "dialect_of", "find_view", "is_entry_point", "view_of"]
@@ -57,25 +58,37 @@ def find_view(
     entry: bytes | None,
     fallback: Fallback = "error",
     chunks_per_shard: Counts = None,
+    reading: bool = False,
 ) -> DialectView | None:
     """The view in which there may be a node at `path`, where Zarr 3 has none there; None where no format has.
 
     entry: what the store's `zarr.json` holds, where that is known; at the root it is, and None says that there is none.
+    reading: the caller reads the node at once, of which documents that were seen here are not asked for again.
     """
-    wanted = dict.fromkeys(
-        [below(path, ARRAY), below(path, GROUP), below(path, ATTRIBUTES), ATTRIBUTES, ENTRY]
-    )
+    names = (ARRAY, GROUP, ZARR2_ATTRIBUTES) if reading else (ARRAY, GROUP)
+    theirs = [below(path, name) for name in names]
+    wanted = dict.fromkeys([*theirs, below(path, ATTRIBUTES), ATTRIBUTES, ENTRY])
     if entry is not None or not path:
         del wanted[ENTRY]
-    asked = watched(store).get_partial_values([(key, (0, 1 << 20)) for key in wanted])
-    found = dict(zip(wanted, asked, strict=True))
+    bound = options.limits.metadata_nbytes + 1
+    looks = [Open(key, (0, bound if key in theirs else 1 << 20)) for key in wanted]
+    sources = dict(zip(wanted, watched(store).open(looks), strict=True))
+    try:
+        if any(sources[key] is not None for key in theirs[:2]):
+            view = V2View(store, options)
+            if reading:
+                view.seen = {key: _kept(sources[key]) for key in theirs}
+            return view
+        found = {key: bytes(one.first or b"") for key, one in sources.items() if one is not None}
+    finally:
+        for source in sources.values():
+            if source is not None:
+                source.close()
     entry = found.get(ENTRY, entry)
-    if found[below(path, ARRAY)] is not None or found[below(path, GROUP)] is not None:
-        return V2View(store, options)
     if is_entry_point(entry):
         assert entry is not None
         return _draft(store, entry, options, fallback, chunks_per_shard)
-    if any(_is_n5(found[key], options) for key in (below(path, ATTRIBUTES), ATTRIBUTES)):
+    if any(_is_n5(found.get(key), options) for key in (below(path, ATTRIBUTES), ATTRIBUTES)):
         return N5View(store, options)
     return None
 
@@ -98,6 +111,11 @@ def view_of(
     entry = store.get(ENTRY)
     suffix = _suffix(read_json(entry, ENTRY, options.limits)) if is_entry_point(entry) and entry else ".json"
     return DraftView(store, options, way, suffix, fallback, chunks_per_shard)
+
+
+def _kept(source: Source | None) -> Source | None:
+    """What was read of a document, without what has to be closed."""
+    return None if source is None else Source(source.key, source.size, source.tag, first=source.first)
 
 
 def _is_n5(content: bytes | None, options: Options) -> bool:

@@ -12,7 +12,7 @@ https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from terrazzo.dialects.view import DialectView, Documents, Json, node_path
@@ -20,6 +20,7 @@ from terrazzo.errors import MetadataError
 from terrazzo.metadata import is_node_name, node_from_json, write_json
 from terrazzo.metadata.problems import describe, refuse
 from terrazzo.metadata.v2 import array_from_v2, array_to_v2, group_from_v2, group_to_v2
+from terrazzo.stores.store import Source
 
 __all__ = ["V2View"]
 
@@ -39,6 +40,11 @@ class V2View(DialectView):
 
     def held_keys(self, path: str) -> tuple[str, ...]:
         return tuple(below(path, name) for name in (ARRAY, GROUP, ATTRIBUTES))
+
+    def needless(self, key: str, seen: Mapping[str, Source | None]) -> bool:
+        """An array has no consolidated metadata."""
+        path, _, name = key.rpartition("/")
+        return name == CONSOLIDATED and seen.get(below(path, ARRAY)) is not None
 
     def translated(self, path: str, documents: Documents) -> tuple[str, Json] | None:
         name = next((one for one in (ARRAY, GROUP) if below(path, one) in documents), None)

@@ -42,6 +42,8 @@ class DialectView(WrapperStore):
     def __init__(self, store: Store, options: Options | None = None) -> None:
         super().__init__(store)
         self.options = options or Options()
+        #: documents that were opened when the format was found out: the next look at them takes these
+        self.seen: dict[str, Source | None] = {}
 
     # what a format says
 
@@ -89,8 +91,7 @@ class DialectView(WrapperStore):
     def _open_documents(self, requests: Sequence[Open]) -> builtins.list[Source | None]:
         paths = [node_path(request.key) or "" for request in requests]
         keys = [self.document_keys(path) for path in paths]
-        bound: Range = (0, self.options.limits.metadata_nbytes + 1)
-        sources = self.store.open([Open(key, bound) for each in keys for key in each])
+        sources = self._sources([key for each in keys for key in each])
         found: builtins.list[Source | None] = []
         try:
             place = 0
@@ -109,6 +110,19 @@ class DialectView(WrapperStore):
                 if source is not None:
                     source.close()
         return found
+
+    def _sources(self, keys: Sequence[str]) -> builtins.list[Source | None]:
+        bound: Range = (0, self.options.limits.metadata_nbytes + 1)
+        seen, self.seen = self.seen, {}
+        asked = [key for key in keys if key not in seen and not self.needless(key, seen)]
+        opened = dict(
+            zip(asked, self.store.open([Open(key, bound) for key in asked]) if asked else (), strict=True)
+        )
+        return [seen[key] if key in seen else opened.get(key) for key in keys]
+
+    def needless(self, key: str, seen: Mapping[str, Source | None]) -> bool:
+        """Whether a document tells nothing beside those that were seen."""
+        return False
 
     def _document(self, key: str) -> bytes | None:
         (source,) = self._open_documents([Open(key, ALL)])

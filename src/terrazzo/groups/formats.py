@@ -112,7 +112,7 @@ def find(
                 f"{document_key('')} is the entry point of a hierarchy of the draft; dialect='P' reads it"
             )
         return place, None
-    found = _shown(place, options, entry, fallback, chunks_per_shard)
+    found = _shown(place, options, entry, fallback, chunks_per_shard, reading=True)
     if found is None or (zarr_format == 3 and getattr(found.store, "dialect", None) == "v2"):
         return place, None
     return found, read_document(found.store, found.path, options)
@@ -124,9 +124,10 @@ def _shown(
     entry: bytes | None,
     fallback: Fallback = "error",
     chunks_per_shard: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    reading: bool = False,
 ) -> StorePath | None:
     """The place in a view of the hierarchy, where another format than Zarr 3 is found."""
-    view = find_view(place.store, place.path, options, entry, fallback, chunks_per_shard)
+    view = find_view(place.store, place.path, options, entry, fallback, chunks_per_shard, reading)
     if view is not None:
         return StorePath(view, place.path)
     for root, path, content in _roots_above(place):

@@ -26,6 +26,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Place: TypeAlias = tuple[Any, ...]
 
 UNBOUNDED = 2**62
+#: inner chunks of one shard from which on columns that say the same are one, since a shard may have millions of them
+MANY = 1 << 16
 
 
 class Window(ABC):
@@ -33,7 +35,7 @@ class Window(ABC):
 
     outers: int64 (m, ndim), grid indices of the touched shards, all different. shard_number: int64 (n,), the place of
     each row's shard in `outers`. inner: int64 (n,), C-order number of the inner chunk inside its shard. cell: int64
-    (n,), the row's place in the kernel's placement.
+    (n,), the row's place in the kernel's placement: 0, 1, 2 and so on. They may be one array; nobody writes to them.
     """
 
     outers: Ints
@@ -238,9 +240,14 @@ class BoxWindow(Window):
             if inner is not None:
                 inner_of = _horner(inner_of, (edges.uniform or edges.extent(part.outer)) // inner, part.inner)
         sharded = projection.inner_shape is not None
+        n = len(number_of)
         self.shard_number = number_of
-        self.inner = inner_of if sharded else np.zeros(len(number_of), dtype=np.int64)
-        self.cell = np.arange(len(number_of), dtype=np.int64)
+        self.inner = inner_of if sharded else np.zeros(n, dtype=np.int64)
+        self.cell = np.arange(n, dtype=np.int64)
+        if len(self.outers) == 1 and n >= MANY:
+            self.shard_number = np.broadcast_to(np.zeros(1, dtype=np.int64), n)
+            if np.array_equal(self.inner, self.cell):
+                self.inner = self.cell
 
     def placement(self) -> tuple[object, ...]:
         return "grid", tuple(piece.places for piece in self._found)

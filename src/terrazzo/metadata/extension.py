@@ -65,7 +65,8 @@ class Extension:
 
     def to_json(self) -> dict[str, Any]:
         """The form that every known reader accepts: always an object, never with `must_understand`."""
-        if not self.configuration:
+        # zarr-python reads the codecs of numcodecs with a configuration alone, though it be empty
+        if not self.configuration and not self.name.startswith("numcodecs."):
             return {"name": self.name}
         return {"name": self.name, "configuration": copy.deepcopy(self.configuration)}
 

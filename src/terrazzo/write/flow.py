@@ -296,7 +296,7 @@ def assemble(
     sharding = layout.sharding
     changes: list[Put | Erase] = []
     full = entries[:, 0] != EMPTY
-    kept = np.bincount(rows.number[full], minlength=len(holds))
+    kept = [full.any()] if len(holds) == 1 else np.bincount(rows.number[full], minlength=len(holds))
     bounds = np.searchsorted(rows.number, np.arange(len(holds) + 1))  # rows are in the order of their objects
     for k, (hold, sink) in enumerate(zip(holds, sinks, strict=True)):
         if sink is None:
@@ -318,9 +318,11 @@ def assemble(
             index[rows.inner[mine]] = entries[mine]
             end = _lay_slots(layout, sink, index, ends[k]) if slots else ends[k]
             at_start = sharding.index_location == "start"
-            encoded = sharding.encode_index(index, counts[k])
-            sink.write(0 if at_start else end, encoded)
-            fresh[hold] = index, end + (0 if at_start else memoryview(encoded).nbytes)
+            place = 0 if at_start else end
+            for piece in sharding.index_pieces(index, counts[k]):
+                sink.write(place, piece)
+                place += memoryview(piece).nbytes
+            fresh[hold] = index, end if at_start else place
         changes.append(Put(hold, sink))
     return changes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -62,16 +63,18 @@ class Rows:
         return table
 
     def ordered(self, sequence: Array) -> Rows:
-        moved: dict[int, Array] = {}
-
-        def taken(column: Any) -> Any:
-            if isinstance(column, int):
-                return column
-            if id(column) not in moved:  # one array may be two columns
-                moved[id(column)] = column[sequence]
-            return moved[id(column)]
-
-        return Rows(*(taken(getattr(self, column.name)) for column in fields(self)))
+        """These rows in another sequence: they are moved column by column, since they may be millions."""
+        names: dict[int, list[str]] = {}  # one array may be two columns
+        for field in fields(self):
+            names.setdefault(id(getattr(self, field.name)), []).append(field.name)
+        for same in names.values():
+            column = getattr(self, same[0])
+            if not isinstance(column, int):
+                # where all of them say one number, a shorter view of it does
+                moved = column[sequence] if any(column.strides) else column[: len(sequence)]
+                for name in same:
+                    setattr(self, name, moved)
+        return self
 
     @staticmethod
     def together(parts: Sequence[Rows]) -> Rows:
@@ -108,7 +111,7 @@ def rows_of(
     olds: the entries of each shard as it is, None where nothing of it is needed. lying: how inner chunks lie
     in a shard. copies: whether untouched chunks of the old shard come along (of each).
     """
-    origin = np.arange(len(window.cell))
+    origin = window.cell  # one array for two columns
     if not included.all():
         origin = origin[included[window.shard_number]]
         number, inner, cell = window.shard_number[origin], window.inner[origin], window.cell[origin]
@@ -149,11 +152,15 @@ def rows_of(
         places[at] = there[over]
         if copied[k]:
             pieces.append(_untouched(k, entries, touched))
+    several = len(pieces) > 1
     rows = Rows.together(pieces)
+    del pieces
     if lying == "unordered":
-        return rows if len(pieces) == 1 else rows.ordered(np.argsort(rows.number, kind="stable"))
-    rank = _rank(rows, counts, lying)
+        return rows.ordered(np.argsort(rows.number, kind="stable")) if several else rows
     alone = len(holds) == 1
+    if alone and len(rows) == prod(counts[0]) and _rising(rows.inner):  # all of them, in C order
+        return rows.ordered(order(lying, counts[0]))
+    rank = _rank(rows, counts, lying)
     return rows.ordered(np.argsort(rank, kind="stable") if alone else np.lexsort((rank, rows.number)))
 
 

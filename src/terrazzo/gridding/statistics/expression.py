@@ -48,26 +48,15 @@ _UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
-#: value by value
-_ELEMENTWISE = (
-    *(
-        "sqrt",
-        "exp",
-        "log",
-        "log10",
-        "log2",
-        "abs",
-        "sin",
-        "cos",
-        "tan",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "arctan2",
-    ),
-    *("isfinite", "isnan", "where", "minimum", "maximum", "clip", "floor", "ceil", "round", "sign", "power"),
-    *("square", "hypot", "radians", "degrees", "logical_and", "logical_or", "logical_not"),
-)
+#: value by value, and how many arguments each takes
+_ELEMENTWISE: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("sqrt", "exp", "log", "log10", "log2", "abs", "sign", "square", "floor", "ceil"), (1,)),
+    **dict.fromkeys(("sin", "cos", "tan", "arcsin", "arccos", "arctan", "radians", "degrees"), (1,)),
+    **dict.fromkeys(("isfinite", "isnan", "logical_not"), (1,)),
+    **dict.fromkeys(("arctan2", "hypot", "minimum", "maximum", "power", "logical_and", "logical_or"), (2,)),
+    **dict.fromkeys(("where", "clip"), (3,)),
+    "round": (1, 2),
+}
 #: a column to one value per cell
 _REDUCTIONS = (
     "sum",
@@ -113,8 +102,7 @@ class Expression(Statistic):
         )
 
     def _evaluated(self, points: Points) -> _Value:
-        with np.errstate(all="ignore"):
-            return _Evaluation(points, self.where).of(_parsed(self.text, self.where))
+        return _evaluated(self.text, points, self.where)
 
 
 def evaluate(text: str, columns: dict[str, Array], where: str) -> Array:
@@ -124,10 +112,22 @@ def evaluate(text: str, columns: dict[str, Array], where: str) -> Array:
     n = len(next(iter(columns.values()))) if columns else 0
     # one cell around all of them: a reduction would be over the batch
     whole = Cells(np.zeros(min(n, 1), np.int64), np.zeros(min(n, 1), np.int64), n)
-    value = _Evaluation(Points(whole, None, columns), where).of(_parsed(text, where))
+    value = _evaluated(text, Points(whole, None, columns), where)
     if not value.per_point:
         raise SchemaError(f"{where}: {text!r} has no value per point; a filter is a comparison of columns")
     return np.asarray(value.values)
+
+
+def _evaluated(text: str, points: Points, where: str) -> _Value:
+    try:
+        with np.errstate(all="ignore"):
+            return _Evaluation(points, where).of(_parsed(text, where))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SchemaError):
+            raise
+        raise SchemaError(
+            f"{where}: {text!r} cannot be computed for columns of these types: {error}"
+        ) from None
 
 
 class _Value:
@@ -150,12 +150,15 @@ class _Evaluation:
             case ast.BinOp(op=ast.Pow()):
                 # integers have no negative powers
                 left, right = self.of(node.left), self.of(node.right)
-                base = _Value(np.asarray(left.values, np.float64), left.per_point)
-                return self._combined(operator.pow, base, right)
+                return self._combined(operator.pow, _real(left), _counted(right))
             case ast.BinOp():
-                return self._combined(_BINARY[type(node.op)], self.of(node.left), self.of(node.right))
+                left, right = self.of(node.left), self.of(node.right)
+                if not isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor):
+                    left, right = _counted(left), _counted(right)
+                return self._combined(_BINARY[type(node.op)], left, right)
             case ast.UnaryOp():
                 value = self.of(node.operand)
+                value = value if isinstance(node.op, ast.Invert) else _counted(value)
                 return _Value(_UNARY[type(node.op)](value.values), value.per_point)
             case ast.Compare():
                 return self._combined(
@@ -175,6 +178,8 @@ class _Evaluation:
         return self.points.cells.repeat(value.values)
 
     def _called(self, name: str, arguments: list[_Value]) -> _Value:
+        if name == "power":
+            return self._combined(operator.pow, _real(arguments[0]), _counted(arguments[1]))
         if name in _ELEMENTWISE:
             return self._combined(getattr(np, name), *arguments)
         cells = self.points.cells
@@ -204,6 +209,17 @@ class _Evaluation:
             return _Value(mean, False)
         variance = cells.add((numbers - cells.repeat(mean)) ** 2) / cells.counts
         return _Value(variance if name == "var" else np.sqrt(variance), False)
+
+
+def _real(value: _Value) -> _Value:
+    return _Value(np.asarray(value.values, np.float64), value.per_point)
+
+
+def _counted(value: _Value) -> _Value:
+    """True as 1, so that comparisons can be added and subtracted."""
+    if np.asarray(value.values).dtype.kind != "b":
+        return value
+    return _Value(np.asarray(value.values, np.int64), value.per_point)
 
 
 def _widened(column: Array) -> Array:
@@ -286,19 +302,30 @@ def _check(node: ast.AST, text: str, where: str, depth: int = 0) -> None:
                     f"{name or 'what is called'} is no function that is known here; there are "
                     f"{', '.join((*_REDUCTIONS, *_ELEMENTWISE))}"
                 )
-            wanted = 2 if name in ("quantile", "percentile") else 1
-            if node.keywords or not node.args or (name in _REDUCTIONS and len(node.args) != wanted):
-                raise no(
-                    f"{name}() takes {wanted if name in _REDUCTIONS else 'one or more'} arguments, none by name"
-                )
-            if wanted == 2 and not isinstance(node.args[1], ast.Constant):
-                raise no(f"{name}() needs a number as its second argument")
+            part = name in ("quantile", "percentile")
+            wanted = _ELEMENTWISE.get(name, (2,) if part else (1,))
+            if node.keywords or len(node.args) not in wanted:
+                raise no(f"{name}() takes {' or '.join(map(str, wanted))} arguments, none by name")
+            if part or (name == "round" and len(node.args) == 2):
+                _check_number(node.args[1], name, no)
             for argument in node.args:
                 _check(argument, text, where, depth + 1)
         case _:
             raise no(
                 f"{type(node).__name__} is not allowed: arithmetic, comparisons and functions over columns are"
             )
+
+
+def _check_number(node: ast.expr, name: str, no: Callable[[str], SchemaError]) -> None:
+    """The second argument of a quantile, or of what rounds."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise no(f"{name}() needs a number as its second argument")
+    if name == "round":
+        if not isinstance(value, int):
+            raise no(f"round() is given {value} digits; a whole number is needed")
+    elif not 0 <= value <= (1 if name == "quantile" else 100):
+        raise no(f"{name}() is asked for {value}; 0 to {1 if name == 'quantile' else 100} are allowed")
 
 
 def _names(node: ast.AST, where: str) -> set[str]:

@@ -163,7 +163,7 @@ async def get(
         nbytes, size = _announced(response, window)
         if most is not None and nbytes is not None and nbytes > most:
             raise Failure("final", f"the object has {nbytes:,} bytes; at most {most:,} are read")
-        limit = MOST_UNANNOUNCED if length is None else length
+        limit = (nbytes if nbytes is not None else MOST_UNANNOUNCED) if length is None else length
         grant(nbytes or 0)
         body = await _body(response, nbytes, limit if most is None else min(most, limit))
         if size is None:

@@ -452,9 +452,10 @@ class RemoteStore(Store):
 
 
 def _at_once(request: Open) -> Source | None:
-    """The source of a pinned look: every range of it will be checked against the version."""
+    """The source of a pinned look: every range of it will be checked against the version, where nothing is to be read
+    here by any mark that it has."""
     known = request.known
-    if request.pinned and isinstance(known, Version) and known.strong:
+    if request.pinned and isinstance(known, Version) and (known.strong or request.first is None):
         return Source(request.key, known.size, known)
     return None
 
