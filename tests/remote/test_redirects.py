@@ -52,10 +52,6 @@ WAYS: dict[str, Callable[[str], tuple[str, dict[str, Any]]]] = {
     "keys": lambda o: ("s3://b/x", {"endpoint_url": o, "key": "k", "secret": "s", "token": "t"}),
     "no keys": lambda o: ("s3://b/x", {"endpoint_url": o, "anon": True}),
     "keys of a provider": lambda o: ("s3://b/x", {"endpoint_url": o, "credential_provider": provided}),
-    "an account's key": lambda o: (
-        "az://b/x",
-        {"endpoint_url": f"{o}/account", "account_name": "account", "account_key": KEY},
-    ),
     "a token in the address": lambda o: (
         "az://b/x",
         {"endpoint_url": f"{o}/account", "account_name": "account", "sas_token": "sv=1&sig=a%2Fb"},
@@ -63,7 +59,7 @@ WAYS: dict[str, Callable[[str], tuple[str, dict[str, Any]]]] = {
     "Google's, without keys": lambda o: ("gs://b/x", {"endpoint_url": o, "anon": True}),
     "Google's, with a token": lambda o: ("gs://b/x", {"endpoint_url": o, "bearer_token": "t"}),
 }
-SIGNED = ("keys", "keys of a provider", "an account's key")
+SIGNED = ("keys", "keys of a provider")
 
 
 def store_at(origin: str, way: str, **more: Any) -> RemoteStore:
@@ -174,6 +170,13 @@ def test_what_only_obstore_can_is_refused_where_redirects_are(options: dict[str,
     assert type(store_at("http://127.0.0.1:9", "keys", **options)._client) is ObstoreClient
 
 
+def test_azures_keys_are_left_to_obstore() -> None:
+    named = {"endpoint_url": "http://127.0.0.1:9/account", "account_name": "account", "account_key": KEY}
+    assert type(RemoteStore("az://b/x", **named)._client) is ObstoreClient
+    with pytest.raises(StoreError, match="sas_token"):
+        RemoteStore("az://b/x", redirects="refuse", **named)
+
+
 def test_options_of_writes_leave_writes_to_obstore() -> None:
     with Place() as place:
         store = store_at(place.origin, "keys", server_side_encryption="AES256", trust_conditions=True)
@@ -204,7 +207,6 @@ CLOUDS: list[tuple[str, dict[str, Any]]] = [
     ("s3://bucket/x", {"anon": True, "region": "eu-west-1"}),
     ("s3://bucket/x", {"key": "k", "secret": "s", "endpoint_url": "https://s3.eu-west-1.amazonaws.com"}),
     ("gs://bucket/x", {"anon": True}),
-    ("az://c/x", {"account_name": "account", "account_key": KEY}),
     ("az://c/x", {"account_name": "account", "anon": True}),
 ]
 

@@ -2,7 +2,7 @@
 or a query that the user gave, or with neither.
 
 What it does not do: send them (exchange.py), or sign (obstore does).
-Specification: AWS Signature Version 4, "Using query parameters"; Azure Storage, "Create a service SAS".
+Specification: AWS Signature Version 4, "Using query parameters".
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ObjectWay(Way):
 
 
 class Presigned(ObjectWay):
-    """Addresses that obstore signs. store: gives obstore's store object."""
+    """Addresses of S3's kind that obstore signs. store: gives its store object."""
 
     denied = "; redirects='follow' signs headers instead of addresses, where a policy denies these"
     store: Callable[[], Any]
@@ -98,10 +98,11 @@ def way_to(settings: Settings) -> ObjectWay | str:
     """How requests of our own reach the place of `settings`; where there is no way, what stands against it."""
     told = _Told(settings)
     way = _way(settings, told)
+    if isinstance(way, str):
+        return way
     # Google's conditions, metadata that S3 wants to see signed, and what is to be done to new objects: obstore's
-    if isinstance(way, ObjectWay):
-        unsigned = way.kind == "S3Store" and isinstance(way, Presigned)
-        way.writes = not (unsigned or way.kind == "GCSStore" or any(map(told.has, WRITTEN_BY_OBSTORE)))
+    if isinstance(way, Presigned) or way.kind == "GCSStore" or any(map(told.has, WRITTEN_BY_OBSTORE)):
+        way.writes = False
     return way
 
 
@@ -132,9 +133,8 @@ def _way(settings: Settings, told: _Told) -> ObjectWay | str:
     query = told("sas_key").lstrip("?")
     if query:
         return ObjectWay(kind, base, verify, extra, query)
-    if told("account_name", "storage_account_name") and told("account_key", "storage_account_key"):
-        return Presigned(kind, base, verify, extra)
-    return "a service of Azure's kind without an account's key"
+    # an address that obstore signs for Azure holds for no HEAD, and for no name that has to be quoted
+    return "a service of Azure's kind without a token in its addresses (sas_token)"
 
 
 class _Told:
