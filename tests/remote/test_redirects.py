@@ -390,3 +390,108 @@ def test_a_bucket_that_is_missing_is_told() -> None:
         for use in (lambda: store.get("a"), lambda: store.set_if("a", TEN, None)):
             with pytest.raises(StoreError, match="no such bucket or container"):
                 use()
+
+
+# -- many objects -----------------------------------------------------------------------------------------------------
+
+MANY: dict[str, Callable[[RemoteStore], Any]] = {
+    "all names": lambda store: sorted(store.list()),
+    "names below": lambda store: sorted(store.list_prefix("c/")),
+    "names of one folder": lambda store: store.list_dir(""),
+    "folders of one folder": lambda store: store.list_dir("c/"),
+    "nothing": lambda store: (store.list_dir("none/"), list(store.list_prefix("none/"))),
+    "many are erased": lambda store: store.erase_values([f"c/{n}" for n in range(5)]),
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+@pytest.mark.parametrize("way", ["keys", "no keys"])
+def test_questions_about_many_objects_go_nowhere_else(way: str, what: str) -> None:
+    with Place() as place, Place() as trap:
+        store = store_at(place.origin, way)
+        place.twist = hostile.redirected(307, lambda r: trap.origin + r.target)
+        with pytest.raises(StoreError, match="another origin|redirected a write"):
+            MANY[what](store)
+        assert not trap.requests
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_answers_about_many_objects_are_those_of_obstore(what: str) -> None:
+    found, left = [], []
+    for redirects in ("follow", "refuse"):
+        with Place() as place:
+            for n in range(2500):
+                place.objects[f"/b/x/c/{n}"] = b"1"
+            for name in ("zarr.json", "é/日本", "a b/+&<>'\"", "c/d/e", "c"):
+                place.objects[f"/b/x/{name}"] = b"1"
+            place.objects["/b/xy/other"] = b"1"
+            found.append(MANY[what](store_at(place.origin, "keys", redirects=redirects)))
+            left.append((dict(place.counts), set(place.objects)))
+    assert found[0] == found[1] and left[0] == left[1]
+
+
+def test_what_consoles_put_there_for_a_folder_is_no_name() -> None:
+    with Place() as place:
+        place.objects |= {"/b/x/folder/": b"", "/b/x/": b"", "/b/x/folder/a": b"1"}
+        store = store_at(place.origin, "keys")
+        assert list(store.list()) == ["folder/a"]
+        assert store.list_dir("") == ([], ["folder/"])
+
+
+@pytest.mark.parametrize("name", ["a//b", "a/../b", "./a", "x\x1b[31m"])
+def test_strange_names_are_errors_by_both_ways(name: str) -> None:
+    for redirects in ("follow", "refuse"):
+        with Place() as place:
+            place.objects[f"/b/x/{name}"] = b"1"
+            with pytest.raises(StoreError, match="listing failed"):
+                list(store_at(place.origin, "keys", redirects=redirects).list())
+
+
+def listed(body: str) -> Any:
+    text = f"<?xml version='1.0'?>{body}".encode()
+    with Place(twist=lambda *_: Answer(200, {}, text)) as place:
+        return list(store_at(place.origin, "keys").list())
+
+
+def test_listings_that_lie_are_errors() -> None:
+    result = "<ListBucketResult>{}</ListBucketResult>"
+    for told, words in (
+        ("no XML at all", "cannot be understood"),
+        ("<ListBucketResult>", "cannot be understood"),
+        (
+            '<!DOCTYPE a [<!ENTITY b "bb">]>' + result.format("<Contents><Key>&b;</Key></Contents>"),
+            "understood",
+        ),
+        (result.format("<IsTruncated>true</IsTruncated>"), "does not say how"),
+        (
+            result.format("<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"),
+            "in a circle",
+        ),
+        (result.format("x" * (17 << 20)), "more than"),
+    ):
+        with pytest.raises(StoreError, match=words):
+            listed(told)
+    other = "<Contents><Key>elsewhere/a</Key></Contents><Contents><Key>x/../a</Key></Contents>"
+    with pytest.raises(StoreError):
+        listed(result.format(other))
+    assert listed(result.format("<Contents><Key>elsewhere/a</Key></Contents><Other/>")) == []
+    assert listed("<a:R xmlns:a='u'><a:Contents><a:Key>x/k</a:Key></a:Contents></a:R>") == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [("AccessDenied", "403"), ("InternalError", "500"), ("Other<b", "400")]
+)
+def test_what_was_not_erased_is_told(code: str, words: str) -> None:
+    body = f"<DeleteResult><Error><Key>x/c/1</Key><Code>{code.replace('<', '&lt;')}</Code></Error></DeleteResult>"
+
+    def twist(request: Request, answer: Answer) -> Answer:
+        return Answer(200, {}, body.encode()) if request.method == "POST" else answer
+
+    with Place(twist=twist) as place:
+        store = store_at(place.origin, "keys")
+        if words == "400":  # a service that cannot: each by itself
+            store.erase_values(["c/1", "c/2"])
+            assert place.counts["DELETE"] == 2
+        else:
+            with pytest.raises(StoreError, match=words):
+                store.erase_values(["c/1", "c/2"])

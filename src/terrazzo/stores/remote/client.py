@@ -11,6 +11,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -109,7 +110,7 @@ class ObstoreClient(Client):
         self._bulk_delete = bulk_delete
         self._attributes = attributes
         _clients.add(self)
-        #: seconds for the names of one folder, which obstore gathers whole: without an end they would fill the memory
+        #: seconds for the names of one folder, which are gathered whole: without an end they would fill the memory
         self.longest_listing = 10.0
 
     # -- requests -----------------------------------------------------------------------------------------------------
@@ -206,14 +207,19 @@ class ObstoreClient(Client):
     async def delete(self, paths: Sequence[str]) -> None:
         if self._bulk_delete and len(paths) > 1:
             try:
-                await library().delete_async(self._store(steady=True), list(paths))
+                await self._delete_many(paths)
                 return
-            except BaseException as error:
-                failure = _caught(error, write=True)
-                if not isinstance(failure, Failure) or failure.kind in ("again", "denied"):
-                    raise failure from None
+            except Failure as failure:
+                if failure.kind in ("again", "denied"):
+                    raise
                 self._bulk_delete = False  # S3's way of deleting many, which not every service has
         await asyncio.gather(*(self._delete(path) for path in paths))
+
+    async def _delete_many(self, paths: Sequence[str]) -> None:
+        try:
+            await library().delete_async(self._store(steady=True), list(paths))
+        except BaseException as error:
+            raise _caught(error, write=True) from None
 
     async def _delete(self, path: str) -> None:
         try:
@@ -235,17 +241,24 @@ class ObstoreClient(Client):
             raise _caught(error) from None
 
     async def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        async with self._in_time():
+            try:
+                found = await library().list_with_delimiter_async(self._store(steady=True), prefix or None)
+            except BaseException as error:
+                raise _caught(error) from None
+        return [entry["path"] for entry in found["objects"]], list(found["common_prefixes"])
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """The names of one folder, which are gathered whole, come to an end."""
         try:
             async with asyncio.timeout(self.longest_listing):
-                found = await library().list_with_delimiter_async(self._store(steady=True), prefix or None)
+                yield
         except TimeoutError:
             raise Failure(
                 "final",
                 f"the names directly below it did not end within {self.longest_listing:.3g} s (a third of `timeout`)",
             ) from None
-        except BaseException as error:
-            raise _caught(error) from None
-        return [entry["path"] for entry in found["objects"]], list(found["common_prefixes"])
 
     # -- below --------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from terrazzo.stores.remote.meter import Meter
 from terrazzo.stores.remote.policy import TRIED_AGAIN, Failure, answered, grant
 from terrazzo.stores.remote.version import HISTORY_KEY, Answer, Version, history_of, version_of
 
-__all__ = ["Exchange", "Way", "conditions", "get", "head", "proxy_of"]
+__all__ = ["Exchange", "Way", "conditions", "get", "head", "proxy_of", "whole"]
 
 #: redirects within the origin
 MOST_REDIRECTS = 5
@@ -77,21 +77,30 @@ class Exchange:
     """One request with the redirects that stay within its origin; its body is read inside the block.
 
     A write (with a body, or DELETE) follows no redirect at all: it goes to the address that was meant, or nowhere.
+    address: of what is no object.
     """
 
     def __init__(
-        self, way: Way, method: str, path: str, headers: Mapping[str, str], body: Buffer = b""
+        self,
+        way: Way,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: Buffer = b"",
+        *,
+        address: str = "",
     ) -> None:
         self._way = way
         self._method = method
         self._path = path
         self._own = headers
         self._body = body
+        self._address = address
         self._response: Response | None = None
 
     async def __aenter__(self) -> Response:
         way = self._way
-        address = await way.address(self._method, self._path)
+        address = self._address or await way.address(self._method, self._path)
         reads = self._method in ("GET", "HEAD")
         for _ in range(MOST_REDIRECTS + 1):
             response = self._response = await self._ask(address)
@@ -168,6 +177,15 @@ class Exchange:
         if status in TRIED_AGAIN:
             failure.pause = _wait_asked(response)
         raise failure
+
+
+async def whole(
+    way: Way, method: str, address: str, headers: Mapping[str, str], body: Buffer, most: int
+) -> bytes:
+    """The answer to a question about more than one object."""
+    async with Exchange(way, method, "", headers, body, address=address) as response:
+        grant(response.nbytes or 0)
+        return bytes(await _body(response, response.nbytes, most))
 
 
 async def get(
@@ -294,7 +312,7 @@ def _announced(response: Response, window: Range) -> tuple[int | None, int | Non
     return end - begin, size
 
 
-async def _body(response: Response, nbytes: int | None, most: int) -> bytes:
+async def _body(response: Response, nbytes: int | None, most: int) -> Buffer:
     """The whole body: `nbytes`, or where nobody told, at most `most`."""
     if response.nbytes is not None and nbytes == response.nbytes:
         if nbytes > most:

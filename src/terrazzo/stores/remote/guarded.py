@@ -1,7 +1,7 @@
-"""Object stores whose servers nobody vouches for: reads, and writes and deletions of one object, go by requests of our
-own, which follow no redirect to another origin; the rest is obstore's.
+"""Object stores whose servers nobody vouches for: what is read, written, erased and listed goes by requests of our
+own, which follow no redirect to another origin.
 
-What it does not do: list, erase many at once, or upload in parts; obstore's client does, and follows redirects.
+What it does not do: upload in parts, nor what signing.py has no way for (`writes`, `lists`): obstore does, and follows.
 Specification: RFC 9110, 13 and 14; what services add to it stands in signing.py.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from terrazzo.stores.contract import Buffer, Range
+from terrazzo.stores.remote import listing
 from terrazzo.stores.remote.client import ABSENT, ObstoreClient
 from terrazzo.stores.remote.exchange import Exchange, conditions, get, head, version_in
 from terrazzo.stores.remote.policy import Failure
@@ -47,6 +49,24 @@ class GuardedClient(ObstoreClient):
     async def head(self, path: str) -> Answer:
         return await head(self.way, self.meter, path)
 
+    async def batches(self, prefix: str, after: str | None = None) -> AsyncIterator[Sequence[str]]:
+        pages = (
+            listing.pages(self.way, prefix, "", after) if self.way.lists else super().batches(prefix, after)
+        )
+        async for page in pages:
+            yield page.keys if isinstance(page, listing.Page) else page
+
+    async def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        if not self.way.lists:
+            return await super().list_dir(prefix)
+        keys: list[str] = []
+        prefixes: list[str] = []
+        async with self._in_time():
+            async for page in listing.pages(self.way, prefix, "/"):
+                keys += page.keys
+                prefixes += [one.removesuffix("/") for one in page.prefixes]
+        return keys, prefixes
+
     async def put(
         self, path: str, body: Buffer, condition: Version | str | None, etag: str | None, history: str | None
     ) -> Version | None:
@@ -79,6 +99,15 @@ class GuardedClient(ObstoreClient):
             failure.applied = failure.kind == "again"
             if failure.kind != "absent":
                 raise
+
+    async def _delete_many(self, paths: Sequence[str]) -> None:
+        if not self.way.lists:
+            return await super()._delete_many(paths)
+        try:
+            await listing.delete(self.way, paths)
+        except Failure as failure:
+            failure.applied = failure.kind == "again"
+            raise
 
 
 async def _hashed(body: Buffer) -> str:

@@ -200,11 +200,7 @@ def failure_of(error: BaseException, *, write: bool = False) -> Failure:
             "final", f"the server sent bytes {other[3]} to {other[4]}, asked for {other[1]} to {other[2]}"
         )
     if name == "InvalidPathError":
-        return Failure(
-            "final",
-            "there is a name that obstore does not take (an empty segment, '.', '..', or control characters); move "
-            "that object away, or open the store below another path",
-        )
+        return strange_name()
     if name == "PanicException":
         return Failure("final", "the native library of obstore failed (a panic)", applied=write)
     if _NO_LOCATION(text):
@@ -228,6 +224,14 @@ def answered(status: int, code: str = "", who: str = "the service", kind: Kind |
         return Failure("final", said)
     told = kind in ("absent", "condition", "unchanged", "range")
     return Failure(kind, SENTENCES[kind] if told else f"{said}: {SENTENCES[kind]}")
+
+
+def strange_name() -> Failure:
+    return Failure(
+        "final",
+        "there is a name that obstore does not take (an empty segment, '.', '..', or control characters); move "
+        "that object away, or open the store below another path",
+    )
 
 
 def no_answer(text: str) -> str:

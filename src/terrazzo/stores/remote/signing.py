@@ -97,6 +97,11 @@ class ObjectWay(Way):
     async def address(self, method: str, path: str) -> str:
         return self.named(path) + self._query
 
+    @property
+    def lists(self) -> bool:
+        """Whether whole buckets are asked this way, too; the others' listings are obstore's."""
+        return self.kind == "S3Store" and self.writes
+
     def headers(self, method: str, address: str, own: Mapping[str, str], body: Buffer) -> dict[str, str]:
         return super().headers(method, address, {**self._extra, **own}, body)
 
