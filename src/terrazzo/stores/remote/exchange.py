@@ -342,7 +342,8 @@ def _wait_asked(response: Any) -> float:
 def proxy_of(address: str) -> str | None:
     """The proxy that the environment names for an address."""
     parts = urlsplit(address)
-    proxy = getproxies().get(parts.scheme)
+    named = getproxies()
+    proxy = named.get(parts.scheme) or (named["all"] if named.get("all", "").startswith("http") else None)
     if not proxy or proxy_bypass(parts.hostname or ""):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"

@@ -118,7 +118,7 @@ class Presigned(ObjectWay):
             signed: str = await library().sign_async(self.store(), method, path, GOOD_FOR)
         except Exception as error:
             raise failure_of(error) from None
-        if not signed.startswith(self.named(path) + "?"):
+        if origin_of(urlsplit(signed)) != self.origin:
             raise Failure("final", "obstore signed another address than the one that was meant")
         return signed
 
@@ -220,6 +220,8 @@ def _way(settings: Settings, told: _Told, made: Any) -> ObjectWay | str:
     base = _base(settings, told)
     if base is None:
         return "an address that only obstore knows"
+    if base.startswith("http://") and told("allow_http") and not told.yes("allow_http"):
+        return "http:// where allow_http is off"
     verify: bool | str = not told.yes("allow_invalid_certificates")
     root = told("root_certificate")
     if root:
@@ -327,11 +329,14 @@ def _signed(
     where, _, query = address.partition("?")
     found = {name.lower(): texts[0] for name, texts in parse_qs(query).items()}
     key, *scope = found.get("x-amz-credential", "").rsplit("/", 4)
-    if where != f"{base}/x" or key != access or len(scope) != 4 or scope[2] != "s3":
+    there = origin_of(urlsplit(where)) == origin_of(urlsplit(base))
+    if not (there and where.endswith("/x")) or key != access or len(scope) != 4 or scope[2] != "s3":
         return None
     more = dict(extra)
     if "x-amz-security-token" in found:
         more["x-amz-security-token"] = found["x-amz-security-token"]
     if "x-amz-request-payer" in found:
         more["x-amz-request-payer"] = found["x-amz-request-payer"]
-    return Signed(base, verify, more, (access, secret), scope[1], not told.yes("unsigned_payload"))
+    return Signed(
+        where.removesuffix("/x"), verify, more, (access, secret), scope[1], not told.yes("unsigned_payload")
+    )
