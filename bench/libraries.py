@@ -53,6 +53,16 @@ class TerrazzoAppend(Terrazzo):
     strategy = "append"
 
 
+class TerrazzoImmutable(Terrazzo):
+    """For shards that are known not to change: none is looked at again."""
+
+    label = "terrazzo, immutable"
+
+    def __init__(self, path: str, mode: str) -> None:
+        super().__init__(path, mode)
+        self.array = self.array.using(immutable=True)
+
+
 class TerrazzoCached(Terrazzo):
     """With a cache of decoded chunks, and shards that are known not to change: for random reads only."""
 
@@ -191,6 +201,7 @@ LIBRARIES: dict[str, type[Library]] = {
     "terrazzo": Terrazzo,
     "terrazzo-in-place": TerrazzoInPlace,
     "terrazzo-append": TerrazzoAppend,
+    "terrazzo-immutable": TerrazzoImmutable,
     "terrazzo-cache": TerrazzoCached,
     "zarr": ZarrPython,
     "zarr-fused": ZarrFused,

@@ -19,6 +19,7 @@ COLOURS = {
     "terrazzo": "#c2502e",
     "terrazzo-in-place": "#d98a4b",
     "terrazzo-append": "#e3b072",
+    "terrazzo-immutable": "#d98a4b",
     "terrazzo-cache": "#e8c9a0",
     "zarr": "#5b6f8f",
     "zarr-fused": "#7f93b2",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from libraries import CACHES, LIBRARIES, OURS
+from libraries import CACHES, LIBRARIES
 from question import Case, Question
 from volumes import LAYOUTS, Quarry, stored_nbytes, warm
 from worker import ANSWER
@@ -126,7 +126,7 @@ def ratios(row: dict[str, Any]) -> tuple[float, float] | None:
 
 
 def is_peer(name: str) -> bool:
-    return name not in (*OURS, *CACHES) and not name.startswith("floor")
+    return name not in CACHES and not name.startswith(("terrazzo", "floor"))
 
 
 def labels(row: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from libraries import CACHES, PEERS
 from operations import Read, random_boxes
 from question import Case, Question
 
-READERS = ("terrazzo", *PEERS, *CACHES)
+READERS = ("terrazzo", "terrazzo-immutable", *PEERS, *CACHES)
 COUNT, EDGE = 250, 20
 
 QUESTION = Question(

@@ -4,7 +4,7 @@ from libraries import CACHES, PEERS
 from operations import Read, random_chunks
 from question import Case, Question
 
-READERS = ("terrazzo", *PEERS, *CACHES)
+READERS = ("terrazzo", "terrazzo-immutable", *PEERS, *CACHES)
 COUNT = 500
 LAYOUTS = ("shard32-zstd", "shard32-raw", "shard32-lz4", "plain64-zstd")
 
@@ -15,6 +15,7 @@ QUESTION = Question(
         f"{COUNT} whole chunks (inner ones where there are shards), drawn anew for every call. zarrista is asked by "
         "`retrieve_subchunk` with its shard cache, the others by indexing; in one call: terrazzo's `read_many`, "
         "tensorstore's futures, zarr-python's coroutines, threads for zarrista. "
+        "Immutable: shards are not looked at again. "
         "With a cache (1 GiB), decoded chunks are kept and a part of the reads are hits in memory."
     ),
     cases=tuple(

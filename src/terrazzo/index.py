@@ -9,8 +9,10 @@ unseen where `options.immutable` says that shards never change.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -76,11 +78,21 @@ def parse(layout: Layout, key: str, count: tuple[int, ...], source: Source, stri
     return ShardIndex(entries, size, source.tag, source.handle is not None)
 
 
+#: shards that never change and stay open after a read, in this process, whichever arrays they belong to
+MOST_KEPT = 64
+_kept: OrderedDict[tuple[int, str], Source] = OrderedDict()
+_numbers = itertools.count()
+
+
 class IndexCache:
-    """Indexes by key, least recently used out first, within a byte budget; safe to use from many threads."""
+    """Indexes by key, least recently used out first, within a byte budget; safe to use from many threads.
+
+    With them, for shards that never change (`options.immutable`), the sources of the last few, open.
+    """
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        self._number = next(_numbers)
         self._held = 0
         self._known: OrderedDict[str, ShardIndex] = OrderedDict()
         self._lock = threading.Lock()
@@ -105,16 +117,44 @@ class IndexCache:
                 _, out = self._known.popitem(last=False)
                 self._held -= out.entries.nbytes
 
+    def keep(self, key: str, source: Source) -> bool:
+        """Keep a shard's source open; False where it is not worth it, and the caller's to close.
+
+        It is closed once it is dropped here and nobody reads from it any more.
+        """
+        if type(source.handle) is not int or source.closer is not None:
+            return False
+        _kept[self._number, key] = source
+        while len(_kept) > MOST_KEPT:
+            with suppress(KeyError):  # another thread was faster
+                _kept.popitem(last=False)
+        return True
+
+    def kept(self, key: str, tag: Tag) -> Source | None:
+        """The open source of that version of a shard."""
+        source = _kept.get((self._number, key))
+        return source if source is not None and source.tag == tag else None
+
     def drop(self, key: str) -> None:
+        _kept.pop((self._number, key), None)
         with self._lock:
             old = self._known.pop(key, None)
             if old is not None:
                 self._held -= old.entries.nbytes
 
     def clear(self) -> None:
+        self._let_go()
         with self._lock:
             self._known.clear()
             self._held = 0
+
+    def _let_go(self) -> None:
+        for name in [name for name in tuple(_kept) if name[0] == self._number]:
+            _kept.pop(name, None)
+
+    def __del__(self) -> None:
+        if _kept:
+            self._let_go()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return IndexCache, (self.nbytes,)  # a copy in another process starts empty

@@ -47,7 +47,8 @@ class Options:
     strict: refuse what could corrupt or mislead (True), or warn where the values are still certain (False).
     index_cache_nbytes: bytes of decoded shard indexes an array may keep.
     chunk_cache_nbytes: bytes of decoded chunks an array may keep, for small reads that come back to the same chunks.
-    immutable: shards are known not to change: skip the look that validates a cached index.
+    immutable: shards are known not to change: skip the look that validates a cached index, and keep
+        the last of them open.
     write_empty_chunks: store chunks that hold nothing but the fill value.
     missing: what an absent chunk means: "fill" or "error".
     drafts: extensions that are only proposed, and wanted all the same: any of DRAFTS.

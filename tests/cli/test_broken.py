@@ -201,3 +201,43 @@ def test_nothing_that_is_stored_has_no_size(tmp_path: Path, capfd: pytest.Captur
     assert (code, err) == (3, said)
     create_array(tmp_path / "y.zarr", data=np.array(3.5))
     assert "2.6 times larger than decoded" in told(capfd, "inventory", str(tmp_path / "y.zarr"))[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told_"),
+    [
+        ("map ok.zarr --picture nowhere/x.png", 3, "'nowhere/x.png': No such file or directory"),
+        ("cat ok.zarr 0 -o nowhere/x", 3, "'nowhere/x.part': No such file or directory"),
+        ("repair ok.zarr --manifest nowhere", 3, "'nowhere': No such file or directory"),
+        ("inventory ok.zarr --against file.bin", 2, "'file.bin' is not a manifest of an inventory"),
+        ("map ok.zarr --picture x.jpg", 2, "'x.jpg': pictures are .svg or .png"),
+        ("map ok.zarr 5,5", 2, "there is none at (5, 5)"),
+        ("cat ok.zarr 99", 2, "index 99 is outside dimension 0, which has 8 elements"),
+        ("cat ok.zarr word", 2, "'word' is no selection along dimension 0"),
+        ("import nowhere.npy made.zarr", 3, "there is no file 'nowhere.npy'"),
+        ("import file.bin made.zarr", 1, "say so (--format)"),
+        ("import ok.zarr made.zarr", 1, "is a folder"),
+        ("grid status nowhere.yaml", 3, "'nowhere.yaml': No such file or directory"),
+        ("grid status bytes.zarr/zarr.json", 2, "it is not text in UTF-8"),
+    ],
+)
+def test_files_and_words_that_are_wrong(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    words: str,
+    code: int,
+    told_: str,
+) -> None:
+    monkeypatch.chdir(place)
+    found, out, err = told(capfd, *words.split())
+    assert out == "" and len(err.splitlines()) == 1
+    assert err.startswith("terrazzo: error: ") and told_ in err
+    assert "Errno" not in err and "pickle" not in err and "codec can't" not in err
+    assert found == code
+
+
+def test_counts_are_numbers(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for verb in ("repair", "migrate"):
+        code, _, err = told(capfd, verb, str(place / "ok.zarr"), "--chunks-per-shard", "a,b")
+        assert code == 2 and "'a,b' is no count for each dimension; write it as 2,2" in err

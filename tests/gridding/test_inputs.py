@@ -356,3 +356,41 @@ def test_what_is_masked_or_filled_is_no_number(tmp_path: Path) -> None:
             file["lon"], file["lat"], file["h"] = place["lon"], place["lat"], stored
             file["h"].attrs.update(said)
         assert found(None, source, f"file {k}") == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"filters": [{"dataset": "a", "op": "in", "value": 0}]}, "filters.0..value does not go with op in"),
+        ({"filters": [{"dataset": "a", "op": "in", "values": []}]}, "values is .*a list of finite numbers"),
+        ({"filters": [{"dataset": "a", "op": "not_in", "values": 3}]}, "values is 3"),
+        ({"filters": [{"dataset": "a", "op": "eq", "values": [0]}]}, "values does not go with op eq"),
+        ({"filters": [{"dataset": "a", "op": "eq"}]}, "value is None; op eq needs a finite number"),
+        ({"filters": [{"dataset": "a", "op": "lt", "value": float("nan")}]}, "value is nan"),
+        ({"filters": [{"dataset": "a", "op": "lt", "value": "5"}]}, "value is '5'"),
+        ({"filters": [{"dataset": "a", "op": "lt", "value": 5, "column": "x"}]}, "column is 'x'"),
+        ({"filters": [{"dataset": "a", "op": "lt", "value": 5, "keep": "no"}]}, "keep is 'no'"),
+        ({"filters": [{"dataset": "a", "value": 5}]}, "op is None"),
+        ({"filters": [{"op": "eq", "value": 5}]}, "names no dataset"),
+        ({"filters": [{"expression": "h_il > 0"}]}, "uses h_il, which data_source.variables does not name"),
+        ({"quality_filter": {"dataset": "a", "value": "0"}}, "quality_filter.value is '0'"),
+        ({"quality_filter": {"dataset": "a", "op": "eq"}}, "quality_filter.op is unknown"),
+    ],
+)
+def test_filters_that_compare_with_nothing(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(GridConfigError, match=words):
+        Config.from_dict(configuration(GRID, HEIGHTS, {**ATL06, **changes}))
+
+
+@pytest.mark.parametrize("column", [2, -3])
+def test_a_filter_on_a_column_that_is_not_there(column: int, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["lon"], file["lat"], file["flags"] = np.full(3, 10.0), np.full(3, 20.0), np.zeros((3, 2))
+    source = {
+        "reader": "hdf5",
+        "files": str(tmp_path / "a.h5"),
+        "coordinates": {"longitude": "lon", "latitude": "lat"},
+        "filters": [{"dataset": "flags", "op": "eq", "value": 0, "column": column}],
+    }
+    with pytest.raises(GridConfigError, match=f"'flags' has shape .*, and column is {column}"):
+        run(configuration(GRID, {"n": "count"}, source), store=tmp_path / "out")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import terrazzo
-from terrazzo.errors import BoundsCheckError, NodeNotFoundError
+from terrazzo.errors import BoundsCheckError, NodeNotFoundError, SelectionError
 from terrazzo.gridding import GridMismatchError, GridStore, open_grid, run
 from terrazzo.gridding.configuration import grid_from
 from terrazzo.gridding.healpix import deinterleave
@@ -90,6 +90,13 @@ def test_cells_and_points(name: str, stores: dict[str, GridStore]) -> None:
     assert np.isnan(store.cell(0, "h_mean")) and store.cell(0, "count") == 0
     with pytest.raises(BoundsCheckError):
         store.cell(-1)
+    for number in (-1, int(np.prod(store.grid.chunk_grid))):
+        with pytest.raises(BoundsCheckError, match="inner chunks are 0 to"):
+            store.chunk(number, "count")
+    for wrong in ([1.5], [np.nan], [True, False], ["1"]):
+        with pytest.raises(SelectionError, match="whole numbers"):
+            store.cells(wrong, "count")
+    assert store.cells([], "count").shape == (0,)
     with pytest.raises(NodeNotFoundError, match="count"):
         store.cell(0, "nothing")
 

@@ -46,6 +46,7 @@ def unevenly(store: UnevenStore, seed: int) -> None:
     """Some answers are late."""
     chance = random.Random(seed)
     store.before_answer = lambda came: time.sleep(0.001) if chance.random() < 0.2 else None
+    store.breaks_off = 0.2
 
 
 def filled(store: FarStore, **how: Any) -> Any:
@@ -82,6 +83,27 @@ def test_awaited_reads_are_numpys(store: UnevenStore, layout: str) -> None:
             np.testing.assert_array_equal(one, expected[box])
 
     asyncio.run(several())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_came_before_a_connection_broke_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """It may have been of another version, whose chunks decode as well."""
+    store = UnevenStore(seed)
+    store.breaks_off = 1.0
+    array = filled(store, shards=(128, 128), compressors=None)
+    array[0, 0]
+    told = Arrivals._arrived
+
+    def slowly(self: Arrivals, number: int, answer: Any, nbytes: int | None = None) -> None:
+        told(self, number, answer, nbytes)
+        time.sleep(0.002)  # for what came to be taken
+
+    monkeypatch.setattr(Arrivals, "_arrived", slowly)
+    for box in (np.s_[8:, :], np.s_[:, 3:60], np.s_[...]):
+        np.testing.assert_array_equal(array[box], VALUES[box])
+    store.rest()
 
 
 def test_as_many_requests_as_when_everything_comes_at_once() -> None:
@@ -185,6 +207,18 @@ def test_the_next_lot_is_asked_for_before_the_last_one_came_and_both_fit_the_mem
     store.rest()
     assert memory / 2 < store.most_wanted <= memory
     assert len(lots) > 3
+
+
+def test_chunks_that_need_the_memory_alone_are_asked_for_one_after_the_other(store: UnevenStore) -> None:
+    filled(store, chunks=(64, 64), shards=(128, 128))
+    memory = 20_000
+    array = terrazzo.open_array(store, mode="r", config={"memory": memory})
+    sizes = array.inventory().nbytes
+    assert sizes.min() > memory / 2
+    store.before_answer = lambda came: time.sleep(0.002)
+    np.testing.assert_array_equal(array[...], VALUES)
+    store.rest()
+    assert store.most_wanted == sizes.max()
 
 
 # what changes or fails in between
@@ -361,9 +395,12 @@ def test_every_answer_is_taken_once(wrap: Callable[[Any], Any], n: int, tells: b
         batch = fetching(store, n)
         taken: dict[int, Any] = {}
         while batch.left:
-            for number, parts in batch.take(store):
+            for number, answer, nbytes in batch.take(store):
                 assert number not in taken
-                taken[number] = bytes(parts[0])
+                if nbytes is None:
+                    taken[number] = bytes(answer[0])
+                else:
+                    assert bytes(answer[:nbytes]) == bytes([2 * number, 2 * number + 1])[:nbytes]
         assert taken == {i: bytes([2 * i, 2 * i + 1]) for i in range(n)}
         batch.close()
 
@@ -374,7 +411,7 @@ def test_what_stands_under_a_prefix_is_opened_there(store: UnevenStore) -> None:
     batch = Arrivals("open", [Open("b", (1, 2)), Open("c", (0, 1))])
     taken = {}
     while batch.left:
-        taken.update(dict(batch.take(below)))
+        taken.update({one.number: one.answer for one in batch.take(below)})
     assert (taken[0].key, bytes(taken[0].first), taken[1]) == ("a/b", b"12", None)
     with pytest.raises(StoreError):
         Arrivals("open", [Open("../b")]).take(below)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import terrazzo
+from terrazzo import index as indexes
 from terrazzo.index import IndexCache, ShardIndex
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
@@ -52,6 +57,51 @@ def test_an_index_is_looked_at_again_only_where_shards_may_change() -> None:
     store.reset()
     assert array[0, 0] == MODEL[0, 0] + 1
     assert store.counts.read_nbytes == trusted
+
+
+def descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def test_shards_that_never_change_stay_open(tmp_path: Path) -> None:
+    store = CountingStore(LocalStore(tmp_path))
+    terrazzo.create_array(store, data=MODEL, chunks=(4, 4), shards=(16, 16))
+    before = descriptors()
+    array = terrazzo.open_array(store, mode="r+").using(immutable=True, durability="none")
+    array[0, 0], array[1, 1]
+    store.reset()
+    for place in (np.s_[2, 3], np.s_[4:8, :4]):
+        np.testing.assert_array_equal(array[place], MODEL[place])
+    assert store.counts.requests == {}
+    np.testing.assert_array_equal(array.read_many([np.s_[0, 1], np.s_[5, 6]]), [MODEL[0, 1], MODEL[5, 6]])
+    assert store.counts.requests == {}
+    array[0, 0] = 7  # what this array changes itself, it looks at again
+    assert (array[0, 0], array[1, 1]) == (7, MODEL[1, 1])
+    plain = terrazzo.open_array(tmp_path, mode="r").using(immutable=True)
+    assert [plain[0, k] for k in range(4)] == [7, 1, 2, 3]
+    again = pickle.loads(pickle.dumps(plain))
+    assert [again[0, k] for k in range(4)] == [7, 1, 2, 3]
+    del again, plain
+    array.index_cache.clear()
+    array.chunk_store.close()
+    gc.collect()
+    assert descriptors() == before
+
+
+def test_few_shards_stay_open_whatever_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexes, "MOST_KEPT", 2)
+    terrazzo.create_array(LocalStore(tmp_path), data=MODEL, chunks=(4, 4), shards=(8, 8))
+    before = descriptors()
+    arrays = [terrazzo.open_array(LocalStore(tmp_path), mode="r").using(immutable=True) for _ in range(3)]
+    for _ in range(2):
+        for array in arrays:
+            for place in (np.s_[0, 0], np.s_[1, 9], np.s_[9, 1], np.s_[6:10, 6:10]):
+                for _ in range(2):
+                    np.testing.assert_array_equal(array[place], MODEL[place])
+    assert descriptors() <= before + 2
+    del array, arrays
+    gc.collect()
+    assert descriptors() == before
 
 
 def test_indexes_stay_within_their_budget(tmp_path: Path) -> None:

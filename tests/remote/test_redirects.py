@@ -148,6 +148,40 @@ def test_an_endpoint_of_the_environment_is_named_too(monkeypatch: pytest.MonkeyP
         assert not trap.requests
 
 
+@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize(
+    "spelling", ["{}/", "{}//", "HTTP://LocalHost:{port}", "http://localhost:{port}/", "{}/below"]
+)
+def test_endpoints_in_every_spelling(monkeypatch: pytest.MonkeyPatch, spelling: str, keys: bool) -> None:
+    with Place() as place:
+        place.twist = lambda request, answer: answer
+        monkeypatch.setenv("AWS_ENDPOINT_URL", spelling.format(place.origin, port=place.port))
+        how: dict[str, Any] = {"key": "k", "secret": "s"} if keys else {"credential_provider": provided}
+        seen = []
+        for redirects in ("follow", "refuse"):
+            store = RemoteStore("s3://b/x", region="eu", redirects=redirects, **how, **QUICK)
+            store.get("a")
+            seen.append(place.requests[-1].path)
+        assert seen[0] == seen[1]
+
+
+def test_plain_http_that_is_switched_off_is_not_spoken() -> None:
+    with Place() as place:
+        with pytest.raises(StoreError):
+            store_at(place.origin, "keys", allow_http=False).get("a")
+        assert not place.requests
+        with pytest.raises(StoreError, match="allow_http is off"):
+            store_at(place.origin, "keys", allow_http=False, redirects="refuse")
+
+
+def test_stores_of_obstore_follow_what_they_follow() -> None:
+    from obstore.store import S3Store
+
+    given = S3Store("b", endpoint="http://127.0.0.1:9", access_key_id="k", secret_access_key="s", region="eu")
+    with pytest.raises(StoreError, match="its own options; given here: redirects"):
+        terrazzo.open_array(given, mode="r", storage_options={"redirects": "refuse"})
+
+
 def test_they_are_followed_where_that_is_wished() -> None:
     with Place() as place, Place() as trap:
         trap.objects["/b/x/a"] = TEN

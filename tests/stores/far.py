@@ -246,13 +246,15 @@ class FarStore(Store):
 
 
 class UnevenStore(FarStore):
-    """Answers of a batch come one by one, in any order, from a thread. before_answer: called ahead of each, with how
-    many of its batch came already; it may change objects, wait, or raise. wanted: bytes of ranges on their way."""
+    """Answers of a batch come one by one, in any order and bit by bit, from a thread. before_answer: called ahead of
+    each, with how many of its batch came already; it may change objects, wait, or raise. breaks_off: the share of
+    ranges that come from another version first, in part, and then again. wanted: bytes of ranges on their way."""
 
     def __init__(self, seed: int = 0, cost: Cost | None = None) -> None:
         super().__init__(cost=cost)
         self.before_answer: Callable[[int], None] = lambda came: None
         self.tells = True
+        self.breaks_off = 0.0
         self.wanted = self.most_wanted = 0
         self.threads: builtins.list[threading.Thread] = []
         self._random = random.Random(seed)
@@ -282,17 +284,38 @@ class UnevenStore(FarStore):
                 if begun.cancelled():
                     break
                 answers[number] = getattr(self, verb)([requests[number]])[0]
-                if arrived is not None and self.tells and self._random.random() < 0.8:
+                if arrived is None or not self.tells:
+                    continue
+                if verb == "fetch" and len(answers[number]) == 1:
+                    answers[number] = [self._bit_by_bit(number, answers[number][0], arrived)]
+                if self._random.random() < 0.8:
                     arrived(number, answers[number])
         except BaseException as error:
+            self._landed(nbytes)
             if begun.set_running_or_notify_cancel():
                 begun.set_exception(error)
         else:
+            self._landed(nbytes)
             if begun.set_running_or_notify_cancel():
                 begun.set_result(answers)
-        finally:
-            with self._guard:
-                self.wanted -= nbytes
+
+    def _landed(self, nbytes: int) -> None:
+        with self._guard:
+            self.wanted -= nbytes
+
+    def _bit_by_bit(self, number: int, value: bytes, arrived: Any) -> bytearray:
+        """What comes is told of; sometimes it breaks off, was of another version, and comes again from its start."""
+        nbytes = len(value)
+        for right in (False, True) if self._random.random() < self.breaks_off else (True,):
+            buffer, had = bytearray(nbytes), 0
+            until = nbytes if right else self._random.randrange(nbytes + 1)
+            while had < until:
+                step = min(until - had, self._random.randrange(1, nbytes + 1))
+                part = value[had : had + step]
+                buffer[had : had + step] = part if right else bytes(255 - byte for byte in part)
+                had += step
+                arrived(number, buffer, had)
+        return buffer
 
     def rest(self) -> None:
         """Wait until nothing is on its way."""

@@ -147,6 +147,19 @@ def test_prefixes_are_erased_by_chunks() -> None:
     assert list(below.list()) == []
 
 
+@pytest.mark.parametrize("writing", ["replace", "append"])
+def test_a_value_may_be_empty(writing: Any) -> None:
+    below = MemoryStore()
+    store = ShardingStore(below, P, KEYS[0], (2, 2), writing)
+    store.set(key(0, 0), b"")
+    store.set(key(0, 1), b"x")
+    store.set(key(1, 1), b"")
+    assert (store.get(key(0, 0)), store.get(key(0, 1)), store.get(key(1, 0))) == (b"", b"x", None)
+    assert store.exists(key(0, 0)) and store.getsize(key(1, 1)) == 0
+    store.erase(key(0, 1))
+    assert sorted(store.list()) == [key(0, 0), key(1, 1)]
+
+
 def test_damaged_shards_are_told() -> None:
     below, store = made()
     below.set(key(0, 0), b"short")
@@ -166,7 +179,7 @@ OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["set", "partial", "erase", "erase many", "prefix"]),
         st.tuples(st.integers(0, 4), st.integers(0, 4)),
-        st.binary(min_size=1, max_size=6),
+        st.binary(max_size=6),
         st.integers(0, 4),
     ),
     max_size=20,

@@ -85,7 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _config(arguments: argparse.Namespace) -> Config:
     from terrazzo.gridding import load_config
 
-    return load_config(arguments.config)
+    try:
+        return load_config(arguments.config)
+    except UnicodeDecodeError:
+        raise ValueError(f"{arguments.config!r} is no configuration: it is not text in UTF-8") from None
 
 
 def _opened(arguments: argparse.Namespace) -> GridStore:

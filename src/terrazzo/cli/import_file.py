@@ -8,6 +8,7 @@ from terrazzo.cli.making import add_making, making
 from terrazzo.cli.output import address_shown, print_json, print_lines
 from terrazzo.cli.show import array_json
 from terrazzo.drawing import printable
+from terrazzo.errors import SourceError
 from terrazzo.importing import FORMATS, import_array
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -26,13 +27,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    array = import_array(
-        arguments.file,
-        arguments.destination,
-        variable=arguments.variable,
-        format=arguments.format,
-        **making(arguments),
-    )
+    try:
+        array = import_array(
+            arguments.file,
+            arguments.destination,
+            variable=arguments.variable,
+            format=arguments.format,
+            **making(arguments),
+        )
+    except SourceError as error:
+        raise type(error)(str(error).replace("(format=)", "(--format)")) from error
     array.store.close()  # an archive appears when it is closed
     if arguments.json:
         print_json(array_json(array, arguments.destination))

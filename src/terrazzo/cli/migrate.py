@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from terrazzo.care.migrate import Migration, migrate
-from terrazzo.cli.output import counted, print_json, print_lines
+from terrazzo.cli.output import counted, parse_counts, print_json, print_lines
 
 __all__ = ["NAME", "add_arguments", "run"]
 
@@ -32,12 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dialect", choices=("v2", "v3", "P", "D"), help="of the source, where it is not found out"
     )
     parser.add_argument(
-        "--chunks-per-shard", metavar="N,N", help="of arrays of the draft whose document lost it"
+        "--chunks-per-shard",
+        type=parse_counts,
+        metavar="N,N",
+        help="of arrays of the draft whose document lost it",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    counts = arguments.chunks_per_shard
     report = migrate(
         arguments.source,
         arguments.destination,
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         confirm=arguments.confirm,
         link=True if arguments.link else None,
         dialect=arguments.dialect,
-        chunks_per_shard=None if counts is None else tuple(int(one) for one in counts.split(",")),
+        chunks_per_shard=arguments.chunks_per_shard,
         progress=not arguments.quiet,
     )
     if arguments.json:

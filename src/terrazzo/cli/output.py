@@ -18,6 +18,7 @@ from terrazzo.drawing import printable, text_table
 __all__ = [
     "address_shown",
     "counted",
+    "parse_counts",
     "parse_shape",
     "print_fields",
     "print_json",
@@ -65,6 +66,16 @@ def counted(number: int, word: str) -> str:
 def short_json(value: Any, longest: int = 200) -> str:
     """JSON on one line, for the eye."""
     return printable(json.dumps(value, ensure_ascii=False, default=str), longest)
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """`2,2`: a whole number for each dimension."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no count for each dimension; write it as 2,2"
+        ) from None
 
 
 def parse_shape(text: str) -> Any:

@@ -6,7 +6,7 @@ import argparse
 
 from terrazzo.care.repair import repair
 from terrazzo.care.stating import state_shards
-from terrazzo.cli.output import address_shown, print_json, print_lines
+from terrazzo.cli.output import address_shown, parse_counts, print_json, print_lines
 from terrazzo.drawing import printable
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unplaced", metavar="FOLDER", help="where chunks without a place are saved")
     parser.add_argument(
         "--chunks-per-shard",
+        type=parse_counts,
         metavar="N,N",
         help="of an array of the 2022 draft whose document lost it: look whether that is right, and state it again",
     )
@@ -37,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.chunks_per_shard is not None:
-        counts = tuple(int(one) for one in arguments.chunks_per_shard.split(","))
-        array = state_shards(arguments.url, counts, path=arguments.path)
+        array = state_shards(arguments.url, arguments.chunks_per_shard, path=arguments.path)
         if arguments.json:
             print_json({"ok": True, "place": str(array.store_path), "shards": list(array.shards or ())})
         else:

@@ -162,6 +162,13 @@ def _failed(error: Exception, arguments: argparse.Namespace) -> int:
         str(error) if isinstance(error, (TerrazzoError, OSError, ValueError, TypeError, ImportError)) else ""
     )
     text = text or f"{type(error).__name__}: {error}"
+    if (
+        isinstance(error, OSError)
+        and not isinstance(error, TerrazzoError)
+        and error.filename
+        and error.strerror
+    ):
+        text = f"{os.fsdecode(error.filename)!r}: {error.strerror}"  # without the number
     if isinstance(error, (NodeNotFoundError, StoreError)):
         text = text.partition("; mode ")[0].partition("; mode=")[0]  # of functions, not of verbs
     print(f"terrazzo: error: {printable(_with_place(text, error, arguments))}", file=sys.stderr)

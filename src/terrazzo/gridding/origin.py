@@ -5,6 +5,7 @@ What it does not do: open files. Paths and patterns are looked up, so that a wro
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from terrazzo.gridding.catalog import Catalog, read_catalog
-from terrazzo.gridding.checking import check_known, mapping, one_of
+from terrazzo.gridding.checking import boolean, check_known, mapping, one_of
 from terrazzo.gridding.errors import GridConfigError
+from terrazzo.gridding.statistics import Expression
 
 __all__ = ["READERS", "SOURCE", "DataSource", "source_of"]
 
@@ -171,7 +173,9 @@ def _filters(keys: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     quality = mapping(keys.get("quality_filter"), "data_source.quality_filter")
     if quality:
         check_known(quality, ("dataset", "value"), "data_source.quality_filter")
-        found.append({"dataset": quality.get("dataset"), "op": "eq", "value": quality.get("value", 0)})
+        kept = {"op": "eq", "value": 0, **quality}
+        _check_operands(kept, "eq", "data_source.quality_filter")
+        found.append({"dataset": quality.get("dataset"), "op": "eq", "value": kept["value"]})
     given = keys.get("filters") or []
     if not isinstance(given, list | tuple):
         raise GridConfigError(f"data_source.filters is {given!r}; a list is needed")
@@ -180,10 +184,11 @@ def _filters(keys: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
         one = mapping(one, where)
         if "expression" in one:
             check_known(one, ("expression",), where)
+            _check_columns(one["expression"], mapping(keys.get("variables"), "data_source.variables"), where)
             found.append({"expression": one["expression"]})
             continue
         check_known(one, ("dataset", "op", "value", "values", "column", "keep"), where)
-        one_of(one.get("op"), _OPERATIONS, f"{where}.op")
+        _check_operands(one, one_of(one.get("op"), _OPERATIONS, f"{where}.op"), where)
         found.append(dict(one))
     for k, one in enumerate(found):
         if "expression" not in one and not isinstance(one.get("dataset"), str):
@@ -191,3 +196,31 @@ def _filters(keys: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
                 f"filter {k} of data_source names no dataset: a path or column name is needed"
             )
     return tuple(found)
+
+
+def _check_columns(expression: Any, variables: Mapping[str, Any], where: str) -> None:
+    missing = sorted(Expression(expression, f"{where}.expression").columns - set(variables))
+    if missing:
+        raise GridConfigError(
+            f"{where}.expression uses {', '.join(missing)}, which data_source.variables does not name; there are "
+            f"{', '.join(variables) or 'none'}"
+        )
+
+
+def _check_operands(one: Mapping[str, Any], operation: str, where: str) -> None:
+    """Every operation has what it compares with; a filter that nothing can pass is no filter."""
+    several = operation in ("in", "not_in")
+    name, other = ("values", "value") if several else ("value", "values")
+    given = one.get(name)
+    if other in one:
+        raise GridConfigError(f"{where}.{other} does not go with op {operation}; give {name}")
+    numbers = list(given) if isinstance(given, list | tuple) else []
+    if not several:
+        numbers = [given]
+    if not numbers or not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers):
+        wanted = "a list of finite numbers" if several else "a finite number"
+        raise GridConfigError(f"{where}.{name} is {given!r}; op {operation} needs {wanted}")
+    column = one.get("column", 0)
+    if isinstance(column, bool) or not isinstance(column, int):
+        raise GridConfigError(f"{where}.column is {column!r}; the number of a column is needed")
+    boolean(one.get("keep", True), f"{where}.keep")

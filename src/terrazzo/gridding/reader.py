@@ -10,6 +10,7 @@ bounds; or GeoZarr's proj: and spatial: in the group's attributes), sharded or n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo.arrays.array import Array
-from terrazzo.errors import BoundsCheckError, NodeNotFoundError
+from terrazzo.errors import BoundsCheckError, NodeNotFoundError, SelectionError
 from terrazzo.gridding.covering import covering
 from terrazzo.gridding.errors import GridMismatchError
 from terrazzo.gridding.grid import Grid
@@ -166,7 +167,12 @@ class GridStore:
     def cells(self, cells: Any, field: str | None = None) -> Values:
         """The values of these cells, (n, …); the fill value where nothing is stored."""
         array = self._field(field)
-        wanted = np.asarray(cells, np.int64)
+        given = np.asarray(cells)
+        if given.size and given.dtype.kind not in "iu":
+            raise SelectionError(
+                f"cells are whole numbers; found {given.dtype}, for places there are point and box"
+            )
+        wanted = given.astype(np.int64)
         if wanted.size and not 0 <= int(wanted.min()) <= int(wanted.max()) < int(np.prod(self.grid.shape)):
             raise BoundsCheckError(f"cells are 0 to {int(np.prod(self.grid.shape)) - 1}; asked were {wanted}")
         index: tuple[Any, ...] = self.grid.cell_index(wanted.reshape(-1))
@@ -205,6 +211,9 @@ class GridStore:
         return np.asarray(array[self._region(number)])
 
     def _region(self, number: int) -> tuple[slice, ...]:
+        count = math.prod(self.grid.chunk_grid)
+        if not 0 <= number < count:
+            raise BoundsCheckError(f"inner chunks are 0 to {count - 1}; asked was {number}")
         index = np.unravel_index(number, self.grid.chunk_grid)
         return tuple(
             slice(int(i) * c, (int(i) + 1) * c) for i, c in zip(index, self.grid.chunk_shape, strict=True)

@@ -105,7 +105,7 @@ def _format_of(path: str, asked: str | None) -> Format:
     by_signature = next((entry for entry in FORMATS if head.startswith(entry.signatures)), None)
     if by_ending is None and by_signature is None:
         raise SourceError(
-            f"{path!r} is of no known format ({known}); where it is one of them, say so by its name (format=)"
+            f"{path!r} is of no known format ({known}); where it is one of them, say so (format=)"
         )
     if by_ending is None or (by_signature is not None and not _may_be(by_ending, head)):
         assert by_signature is not None

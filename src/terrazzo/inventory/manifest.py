@@ -83,4 +83,7 @@ def load(path: str | PathLike[str]) -> Inventory:
             **columns,
         )
     except (BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a manifest of an inventory: {error}") from error
+        why = (
+            "it is no .npz archive" if "pickle" in str(error) else error
+        )  # numpy offers to trust what it cannot read
+        raise ValueError(f"{os.fspath(path)!r} is not a manifest of an inventory: {why}") from error

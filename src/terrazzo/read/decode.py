@@ -30,7 +30,7 @@ from terrazzo.layout import Layout
 from terrazzo.options import Options
 from terrazzo.read.locate import DONE, MISSING, Objects, Rows
 from terrazzo.read.spans import BEYOND_NEED, Spans, joined, lots
-from terrazzo.stores.arrivals import Arrivals
+from terrazzo.stores.arrivals import Arrivals, Came
 from terrazzo.stores.flow import Arriving, Working
 from terrazzo.stores.store import Source
 
@@ -52,6 +52,8 @@ Flow = Generator[Any, Any, None]
 
 #: up to so many rows, a selection among others is decoded by one thread
 SMALL_ROWS = 256
+#: past the end of every row
+EVERYTHING = np.iinfo(np.int64).max
 
 
 class Some:
@@ -81,13 +83,36 @@ class Job:
     out: Array
 
 
-@dataclass(slots=True, eq=False)
 class _Lot:
     """Rows of the table whose bytes are on their way together, and the span that brings each of them."""
 
-    rows: Array
-    spans: Spans
-    arrivals: Arrivals
+    def __init__(self, rows: Array, spans: Spans, arrivals: Arrivals) -> None:
+        self.arrivals = arrivals
+        self.nbytes = int(spans.length.sum())
+        self._rows, self._spans = rows, spans
+        self._taken = np.zeros(len(rows), np.bool_)
+        self._from: dict[int, Any] = {}  # the buffers that came in part
+
+    def take(self, came: Sequence[Came], table: Array) -> tuple[list[Any], Array]:
+        """The buffers that have something new, and the rows of the table that are whole in them, each once."""
+        buffers: list[Any] = []
+        place_of, reach = np.full((2, len(self._spans.number)), -1)
+        for number, answer, nbytes in came:
+            buffer = answer[0] if nbytes is None else answer
+            before = self._from.get(number, buffer)
+            if before is not buffer:  # it had to be asked for again
+                self._taken &= self._spans.span != number
+            if nbytes is not None:
+                self._from[number] = buffer
+            # what came whole is for the kernel to judge, also where it is shorter than it has to be
+            place_of[number], reach[number] = len(buffers), EVERYTHING if nbytes is None else nbytes
+            buffers.append(buffer if nbytes is None else memoryview(buffer)[:nbytes])
+        ends = table[self._rows, 1] + table[self._rows, 2]
+        ready = ~self._taken & (ends <= reach[self._spans.span])
+        self._taken |= ready
+        rows = self._rows[ready]
+        table[rows, 0] = place_of[self._spans.span[ready]]
+        return buffers, rows
 
 
 def decode(layout: Layout, jobs: Sequence[Job], objects: Objects, options: Options) -> Flow:
@@ -179,15 +204,14 @@ def _fetch_and_decode(
     lot, following = next(coming, None), None
     try:
         while lot is not None:
-            following = next(coming, None)
+            following, ahead = next(coming, None), None
+            if following is not None and lot.nbytes + following.nbytes <= options.memory:
+                ahead = following.arrivals
             while lot.arrivals.left:
-                came = yield Arriving(lot.arrivals, None if following is None else following.arrivals)
-                buffers = [part for _, parts in came for part in parts]
-                place_of = np.full(len(lot.spans.number), -1)
-                place_of[[number for number, _ in came]] = np.arange(len(came))
-                here = place_of[lot.spans.span]
-                table[lot.rows, 0] = here
-                yield from decode_held(layout, objects, some(lot.rows[here >= 0]), buffers, options)
+                came = yield Arriving(lot.arrivals, ahead)
+                buffers, rows = lot.take(came, table)
+                if len(rows):
+                    yield from decode_held(layout, objects, some(rows), buffers, options)
             lot = following
     finally:
         for one in (lot, following):

@@ -79,7 +79,7 @@ def _decode_as_they_come(
     arrivals = Arrivals("open", opening.requests)
     try:
         while arrivals.left:
-            held = opening.take((yield Arriving(arrivals)))
+            held = opening.take([(k, source) for k, source, _ in (yield Arriving(arrivals))])
             if not held:
                 continue
             here = np.zeros(len(waiting), np.bool_)

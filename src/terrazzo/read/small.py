@@ -79,12 +79,20 @@ class _Lot:
         self.selected.append(one)
         return True
 
-    def read(self, program: _kernel.Program, options: Options) -> Generator[Any, Any, bool]:
+    def read(
+        self, program: _kernel.Program, options: Options, cache: IndexCache
+    ) -> Generator[Any, Any, bool]:
         """Whether all of it was read."""
-        sources = yield Opening(self.looks)
+        looks, opened = self.looks, []
+        handles: list[Any] = []
+        # held here while they are read: another thread may drop them from the cache
+        kept = [cache.kept(look.key, look.known) for look in looks] if options.immutable else ()
+        if kept and None not in kept:
+            handles = [source.handle for source in kept if source is not None]
+        else:
+            opened = yield Opening(looks)
         try:
-            handles = []
-            for source, look in zip(sources, self.looks, strict=True):
+            for source, look in zip(opened, looks if opened else (), strict=True):
                 if source is None or source.tag != look.known or source.handle is None:
                     return False
                 handles.append(source.handle)
@@ -96,8 +104,8 @@ class _Lot:
                 work = partial(_kernel.decode_many, [program], handles, self.jobs, threads)
             return not (yield Working(work))
         finally:
-            for source in sources:
-                if source is not None:
+            for source, look in zip(opened, looks if opened else (), strict=True):
+                if source is not None and not (options.immutable and cache.keep(look.key, source)):
                     source.close()
 
 
@@ -114,9 +122,9 @@ def read_small(
         if not lot.add(layout, one, options, cache):
             left.append(one)
         elif len(lot.looks) > MAX_OBJECTS // 2 or lot.rows > MAX_ROWS // 2:  # one selection has few of either
-            if not (yield from lot.read(program, options)):
+            if not (yield from lot.read(program, options, cache)):
                 left += lot.selected
             lot = _Lot()
-    if lot.jobs and not (yield from lot.read(program, options)):
+    if lot.jobs and not (yield from lot.read(program, options, cache)):
         left += lot.selected
     return left

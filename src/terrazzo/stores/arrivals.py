@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from terrazzo.errors import StoreError
 from terrazzo.stores.contract import Source
@@ -17,13 +17,19 @@ from terrazzo.stores.store import Store
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Arrivals"]
+__all__ = ["Arrivals", "Came"]
 
 #: bytes that are worth being taken on their own: to decode them takes longer than to ask for it
-WORTH = 1 << 18
+WORTH = 1 << 20
 
-#: the number of a request in its batch, and its answer
-Came = list[tuple[int, Any]]
+
+class Came(NamedTuple):
+    """The number of a request in its batch, and its answer; or of a range that is on its way the buffer that it comes
+    into, and how many of its first bytes are there."""
+
+    number: int
+    answer: Any
+    nbytes: int | None = None
 
 
 class Arrivals:
@@ -31,7 +37,8 @@ class Arrivals:
 
     Filled by the store, from any thread, and emptied by one flow. From a store that cannot begin, everything comes at
     once. An error of any request is the error of the batch, and then nothing more is told. What was not taken when the
-    batch is closed is dropped.
+    batch is closed is dropped. A range that has to be asked for again comes into another buffer: what was taken from
+    the first one counts for nothing.
     """
 
     def __init__(self, verb: Literal["open", "fetch"], requests: Sequence[Any]) -> None:
@@ -40,15 +47,17 @@ class Arrivals:
         self._requests = requests
         self._guard = threading.Lock()
         self._told = bytearray(len(requests))
-        self._came: Came = []
+        self._came: list[Came] = []
+        self._growing: dict[int, Came] = {}
+        self._had: dict[int, tuple[Any, int]] = {}  # of ranges that are on their way, what was told last
         self._nbytes = 0
         self._ended = self._closed = False
         self._error: BaseException | None = None
         self._begins: bool | None = None
         self._begun: Future[Any] | None = None
-        self._waiting: Future[Came] | None = None
+        self._waiting: Future[list[Came]] | None = None
 
-    def take(self, store: Store) -> Came:
+    def take(self, store: Store) -> list[Came]:
         """What came since the last call; waits until that is worth it, or everything is there."""
         if self.begin(store):
             coming = self.coming()
@@ -67,11 +76,11 @@ class Arrivals:
                 begun.add_done_callback(self._done)
         return self._begins
 
-    def coming(self) -> Future[Came]:
+    def coming(self) -> Future[list[Came]]:
         """`take`, as an answer to come. Cancelled: nobody waits any more; close what is not wanted."""
         from concurrent.futures import Future  # loads logging; here, where somebody waits anyway
 
-        coming: Future[Came] = Future()
+        coming: Future[list[Came]] = Future()
         with self._guard:
             self._waiting = coming
         self._settle()
@@ -83,33 +92,47 @@ class Arrivals:
             self._closed = True
             begun, self._begun = self._begun, None
             unclaimed, self._came = self._came, []
+            self._growing.clear()
+            self._had.clear()
         if begun is not None:
             begun.cancel()
         self.drop(unclaimed)
 
-    def drop(self, came: Came) -> None:
+    def drop(self, came: Sequence[Came]) -> None:
         """Give up answers that nobody takes."""
-        for _, answer in came:
-            if isinstance(answer, Source):
-                answer.close()
+        for one in came:
+            if isinstance(one.answer, Source):
+                one.answer.close()
 
     # -- what the store tells -----------------------------------------------------------------------------------------
 
-    def _arrived(self, number: int, answer: Any) -> None:
+    def _arrived(self, number: int, answer: Any, nbytes: int | None = None) -> None:
         with self._guard:
-            kept = not self._closed and not self._told[number]
-            if kept:
+            if self._closed or self._told[number]:
+                return
+            if nbytes is None:
                 self._keep(number, answer)
-        if kept:
-            self._settle()
+            else:
+                self._grow(Came(number, answer, nbytes))
+        self._settle()
 
     def _keep(self, number: int, answer: Any) -> None:
         self._told[number] = True
-        self._came.append((number, answer))
+        self._came.append(Came(number, answer))
         if self._verb == "fetch":
-            self._nbytes += sum([memoryview(part).nbytes for part in answer])
+            self._nbytes += (
+                sum([memoryview(part).nbytes for part in answer]) - self._had.pop(number, (None, 0))[1]
+            )
+            self._growing.pop(number, None)
         elif answer is not None and answer.first is not None:
             self._nbytes += memoryview(answer.first).nbytes
+
+    def _grow(self, came: Came) -> None:
+        assert came.nbytes is not None
+        buffer, had = self._had.get(came.number, (None, 0))
+        self._nbytes += came.nbytes - (had if buffer is came.answer else 0)
+        self._had[came.number] = came.answer, came.nbytes
+        self._growing[came.number] = came
 
     def _done(self, begun: Future[Any]) -> None:
         self._begun = None  # it holds all answers, and this
@@ -127,11 +150,11 @@ class Arrivals:
         if len(answers) != len(self._requests):
             self._fail(StoreError(f"{len(answers)} answers came to {len(self._requests)} requests"))
             return
-        dropped: Came = []
+        dropped: list[Came] = []
         with self._guard:
             for number, answer in enumerate(answers):
                 if self._closed:
-                    dropped.append((number, answer))
+                    dropped.append(Came(number, answer))
                 elif not self._told[number]:
                     self._keep(number, answer)
             self._ended = True
@@ -158,10 +181,12 @@ class Arrivals:
         else:
             waiting.set_result(came)
 
-    def _taken(self) -> Came:
+    def _taken(self) -> list[Came]:
         with self._guard:
             if self._error is not None:
                 raise self._error
             came, self._came, self._nbytes = self._came, [], 0
             self.left -= len(came)
+            came += self._growing.values()
+            self._growing.clear()
             return came

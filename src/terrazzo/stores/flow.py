@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from terrazzo.errors import HeldError, StoreError
 from terrazzo.options import Durability
-from terrazzo.stores.arrivals import Arrivals
+from terrazzo.stores.arrivals import Arrivals, Came
 from terrazzo.stores.contract import Buffer, Change, Hold, Open, Range, Sink, Source, Tag
 from terrazzo.stores.holds import release_all
 from terrazzo.stores.interrupt import Interrupt
@@ -88,7 +88,7 @@ class Fetching(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """Answer: what has come of a batch since it was last asked for, (number of the request, its answer) each.
+    """Answer: what has come of a batch since it was last asked for.
 
     following: a batch that is begun now, where the store can, and asked for later."""
 
@@ -102,11 +102,11 @@ class Arriving(NamedTuple):
             self.following.begin(store)
         return begun
 
-    def perform(self, store: Store) -> list[tuple[int, Any]]:
+    def perform(self, store: Store) -> list[Came]:
         self.begin(store)
         return self.arrivals.take(store)
 
-    def drop(self, answer: list[tuple[int, Any]]) -> None:
+    def drop(self, answer: list[Came]) -> None:
         self.arrivals.drop(answer)
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import builtins
 from abc import ABC
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from terrazzo.errors import UnsupportedError
 from terrazzo.options import Durability
@@ -59,8 +59,12 @@ if TYPE_CHECKING:
 
 NEAR = Cost()
 
-#: takes the answer to one request of a batch: its number there, and the answer
-Arrived = Callable[[int, Any], None]
+
+class Arrived(Protocol):
+    """Is told what comes of a batch, from any thread: the number of a request and its answer, once; and of a `fetch` of
+    one range, before that, the buffer it comes into and how many of its first bytes are there, to stay."""
+
+    def __call__(self, number: int, answer: Any, nbytes: int | None = None) -> None: ...
 
 
 class Store(ABC):
@@ -191,8 +195,8 @@ class Store(ABC):
     ) -> Future[Any] | None:
         """`open` or `fetch`, begun: its answer to come, from a store that keeps no thread of its caller waiting.
 
-        None: call the verb. A future that is cancelled ends what was begun. arrived: may be told the number of a
-        request and its answer as soon as that is there, once, from any thread; it returns at once.
+        None: call the verb. A future that is cancelled ends what was begun. arrived: may be told of answers, and parts
+        of them, as soon as they are there; it returns at once.
         """
         return None
 

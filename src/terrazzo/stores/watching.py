@@ -158,10 +158,11 @@ class CountingStore(WrapperStore):
     ) -> Future[Any] | None:
         came: dict[int, int] = {}
 
-        def seen(number: int, answer: Any) -> None:
-            came[number] = _nbytes_read(verb, [answer])  # now: who takes an answer may cut it
+        def seen(number: int, answer: Any, nbytes: int | None = None) -> None:
+            if nbytes is None:
+                came[number] = _nbytes_read(verb, [answer])  # now: who takes an answer may cut it
             if arrived is not None:
-                arrived(number, answer)
+                arrived(number, answer, nbytes)
 
         def noted(begun: Future[Any]) -> None:
             if not begun.cancelled() and begun.exception() is None:

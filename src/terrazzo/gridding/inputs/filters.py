@@ -38,7 +38,13 @@ def chosen(filters: Sequence[Mapping[str, Any]], columns: Mapping[str, Array], n
         else:
             values = columns[f"filter {k}"]
             if "column" in one:
-                values = values[:, one["column"]]
+                column = one["column"]
+                if values.ndim != 2 or not -values.shape[1] <= column < values.shape[1]:
+                    raise GridConfigError(
+                        f"filter {k}: {one['dataset']!r} has shape {('points', *values.shape[1:])}, and column is "
+                        f"{column}; a column of its second dimension is needed"
+                    )
+                values = values[:, column]
             if values.ndim != 1:
                 raise GridConfigError(
                     f"filter {k}: {one['dataset']!r} has {values.ndim} dimensions; column: names one of them"
@@ -51,7 +57,7 @@ def chosen(filters: Sequence[Mapping[str, Any]], columns: Mapping[str, Array], n
 
 
 def _compared(one: Mapping[str, Any], values: Array) -> Array:
-    operation = one.get("op", "eq")
+    operation = one["op"]
     if operation in ("in", "not_in"):
         inside = np.isin(values, one.get("values", ()))
         return ~inside if operation == "not_in" else inside

@@ -11,7 +11,7 @@ import io
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -20,7 +20,7 @@ from terrazzo.stores.contract import ALL, Buffer, Range
 from terrazzo.stores.remote.address import origin_of
 from terrazzo.stores.remote.connection import Response, Route, ask, library
 from terrazzo.stores.remote.meter import Meter
-from terrazzo.stores.remote.policy import TRIED_AGAIN, Failure, answered, grant
+from terrazzo.stores.remote.policy import TRIED_AGAIN, Failure, answered, grant, telling
 from terrazzo.stores.remote.version import HISTORY_KEY, Answer, Version, history_of, version_of
 
 __all__ = ["Exchange", "Way", "conditions", "get", "head", "proxy_of"]
@@ -31,6 +31,10 @@ MOST_REDIRECTS = 5
 MOST_UNANNOUNCED = 1 << 30
 #: of the answer to a question that was refused
 MOST_TOLD = 1 << 16
+#: bytes of a body that is told of while it comes: its first chunks are decoded before its last ones are there. It gets
+#: room for all of them at once, so there is an end to believing what was announced.
+WORTH_TELLING = 1 << 20
+MOST_TELLING = 1 << 26
 #: seconds that a service may ask us to wait
 LONGEST_WAIT = 60.0
 CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.IGNORECASE).fullmatch
@@ -77,7 +81,12 @@ class Exchange:
     """
 
     def __init__(
-        self, way: Way, method: str, path: str, headers: Mapping[str, str], body: Buffer = b""
+        self,
+        way: Way,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: Buffer = b"",
     ) -> None:
         self._way = way
         self._method = method
@@ -270,11 +279,14 @@ def _announced(response: Response, window: Range) -> tuple[int | None, int | Non
     return end - begin, size
 
 
-async def _body(response: Response, nbytes: int | None, most: int) -> bytes:
+async def _body(response: Response, nbytes: int | None, most: int) -> Buffer:
     """The whole body: `nbytes`, or where nobody told, at most `most`."""
     if response.nbytes is not None and nbytes == response.nbytes:
         if nbytes > most:
             raise Failure("final", f"the server sent more than the {most:,} bytes that were asked for")
+        tell = telling.get()
+        if tell is not None and WORTH_TELLING <= nbytes <= MOST_TELLING:
+            return await _growing(response, nbytes, tell)
         whole = await response.all()
         if len(whole) != nbytes:
             raise Failure("again", f"{len(whole):,} of the {nbytes:,} bytes announced came")
@@ -292,6 +304,22 @@ async def _body(response: Response, nbytes: int | None, most: int) -> bytes:
     return found.getvalue()
 
 
+async def _growing(response: Response, nbytes: int, tell: Callable[[bytearray, int], None]) -> Buffer:
+    """The whole body, which is told of while it comes."""
+    found, had = bytearray(nbytes), 0
+    view = memoryview(found)
+    while had < nbytes:
+        piece = await response.piece()
+        if not piece:
+            raise Failure("again", f"{had:,} of the {nbytes:,} bytes announced came")
+        if had + len(piece) > nbytes:
+            raise Failure("final", f"the server sent more than the {nbytes:,} bytes that it announced")
+        view[had : had + len(piece)] = piece
+        had += len(piece)
+        tell(found, had)
+    return found
+
+
 def _wait_asked(response: Any) -> float:
     text = response.headers.get("retry-after", "").strip()
     return min(float(text), LONGEST_WAIT) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
@@ -300,7 +328,8 @@ def _wait_asked(response: Any) -> float:
 def proxy_of(address: str) -> str | None:
     """The proxy that the environment names for an address."""
     parts = urlsplit(address)
-    proxy = getproxies().get(parts.scheme)
+    named = getproxies()
+    proxy = named.get(parts.scheme) or (named["all"] if named.get("all", "").startswith("http") else None)
     if not proxy or proxy_bypass(parts.hostname or ""):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"

@@ -109,7 +109,7 @@ def place_of_object(given: Any, options: Mapping[str, Any]) -> Place:
     kind = type(given).__name__
     known = {"S3Store", "GCSStore", "AzureStore"}
     address = Address(kind if kind in known else "S3Store", kind, "object", "", {})
-    strange = sorted(set(options) - set(OURS) | set(options) & {"client_options", "config"})
+    strange = sorted(set(options) - set(OURS) | set(options) & {"client_options", "config", "redirects"})
     if strange:
         raise StoreError(
             f"a store of obstore was opened with its own options; given here: {', '.join(strange)}"

@@ -14,11 +14,25 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-__all__ = ["Failure", "Kind", "Patience", "Policy", "answered", "failure_of", "grant", "no_answer", "plain"]
+__all__ = [
+    "Failure",
+    "Kind",
+    "Patience",
+    "Policy",
+    "answered",
+    "failure_of",
+    "grant",
+    "no_answer",
+    "plain",
+    "telling",
+]
 
 T = TypeVar("T")
 #: gives the request in progress more time, for a body of so many bytes
 _granting: ContextVar[Callable[[int], None] | None] = ContextVar("terrazzo_granting", default=None)
+
+#: is told of the body in progress: the buffer it comes into, and how many of its bytes are there
+telling: ContextVar[Callable[[bytearray, int], None] | None] = ContextVar("terrazzo_telling", default=None)
 
 Kind = Literal[
     "absent",  # 404

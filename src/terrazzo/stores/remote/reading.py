@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from terrazzo.errors import ConflictError, StoreError, UnsupportedError
 from terrazzo.stores.contract import ALL, Buffer, Range
 from terrazzo.stores.remote.client import LARGEST, Client
 from terrazzo.stores.remote.loop import together
-from terrazzo.stores.remote.policy import Failure, Patience
+from terrazzo.stores.remote.policy import Failure, Patience, telling
 from terrazzo.stores.remote.version import Answer, Version
 from terrazzo.stores.store import Arrived
 
@@ -38,7 +39,7 @@ class Ranges(NamedTuple):
     places: list[tuple[int, int]]
 
     async def fetched(self, arrived: Arrived | None = None) -> list[list[Buffer]]:
-        """All answers; `arrived` is told of each object's once all of its ranges are there."""
+        """All answers; `arrived` is told of each object's once they are there, and of a single range while it comes."""
         left = Counter([i for i, _ in self.places])
 
         def keep(number: int, part: bytes) -> None:
@@ -48,7 +49,13 @@ class Ranges(NamedTuple):
             if arrived is not None and not left[i]:
                 arrived(i, self.answers[i])
 
-        await together(self.asked, keep)
+        async def told(ask: Callable[[], Awaitable[bytes]], i: int) -> bytes:
+            if arrived is not None and len(self.answers[i]) == 1:
+                telling.set(lambda buffer, nbytes: arrived(i, buffer, nbytes))  # for this request alone
+            return await ask()
+
+        works = [partial(told, ask, i) for ask, (i, _) in zip(self.asked, self.places, strict=True)]
+        await together(works, keep)
         return self.answers
 
 

@@ -89,7 +89,7 @@ class Presigned(ObjectWay):
             signed: str = await library().sign_async(self.store(), method, path, GOOD_FOR)
         except Exception as error:
             raise failure_of(error) from None
-        if not signed.startswith(self.named(path) + "?"):
+        if origin_of(urlsplit(signed)) != self.origin:
             raise Failure("final", "obstore signed another address than the one that was meant")
         return signed
 
@@ -114,6 +114,8 @@ def _way(settings: Settings, told: _Told) -> ObjectWay | str:
     base = _base(settings, told)
     if base is None:
         return "an address that only obstore knows"
+    if base.startswith("http://") and told("allow_http") and not told.yes("allow_http"):
+        return "http:// where allow_http is off"
     verify: bool | str = not told.yes("allow_invalid_certificates")
     root = told("root_certificate")
     if root:
