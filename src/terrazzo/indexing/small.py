@@ -88,8 +88,10 @@ class SmallBox(Boxed):
                     if step != 1 or start >= stop:
                         return None
                 count = stop - start
-            elif type(item) is int:
-                start = item + n if item < 0 else item
+            elif type(item) is int or isinstance(item, np.integer):
+                start = int(item)
+                if start < 0:
+                    start += n
                 if not 0 <= start < n:
                     return None
                 count = 1
