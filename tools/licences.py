@@ -144,11 +144,13 @@ def problems_of(packages: Iterable[Distribution]) -> Iterator[str]:
 
 
 def crates() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(those in the wheel, all others that it is built with), by name."""
+    """(those in the wheel, all others that it is built with), by name; for this platform, whose crates are here."""
+    told = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    host = re.findall(r"^host: (\S+)$", told, re.MULTILINE)[0]
     done = subprocess.run(
         [
-            *("cargo", "metadata", "--format-version", "1", "--locked", "--offline", "--manifest-path"),
-            str(ROOT / "kernel" / "Cargo.toml"),
+            *("cargo", "metadata", "--format-version", "1", "--locked", "--offline"),
+            *("--filter-platform", host, "--manifest-path", str(ROOT / "kernel" / "Cargo.toml")),
         ],
         capture_output=True,
         text=True,

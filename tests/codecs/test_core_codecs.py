@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import terrazzo
+from terrazzo import codecs
 from terrazzo.codecs import (
     BloscCodec,
     BytesCodec,
@@ -283,3 +285,22 @@ def test_elements_larger_than_blosc_knows() -> None:
     assert chain.codecs[1].configuration()["typesize"] == 300
     value = noise(spec)
     assert same(chain.decode(chain.encode(value)), value)
+
+
+def test_settings_may_be_members_of_enumerations() -> None:
+    """As scripts for zarr-python have them; documents say plain text."""
+    stored: dict[str, bytes] = {}
+    array = terrazzo.create_array(
+        stored,
+        data=np.arange(16, dtype="i4"),
+        chunks=4,
+        shards={"shape": (8,), "index_location": codecs.ShardingCodecIndexLocation.start},
+        serializer=codecs.BytesCodec(endian=codecs.Endian.big),
+        compressors=codecs.BloscCodec(cname=codecs.BloscCname.lz4, shuffle=codecs.BloscShuffle.bitshuffle),
+    )
+    said = json.loads(stored["zarr.json"])["codecs"][0]["configuration"]
+    assert said["index_location"] == "start"
+    assert said["codecs"][0] == {"name": "bytes", "configuration": {"endian": "big"}}
+    assert said["codecs"][1]["configuration"]["cname"] == "lz4"
+    assert said["codecs"][1]["configuration"]["shuffle"] == "bitshuffle"
+    assert array[...].tolist() == list(range(16))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from terrazzo.gridding import (
@@ -110,6 +110,8 @@ PLACES = st.tuples(st.floats(-180, 180), st.floats(-89.9, 89.9), st.floats(0.1, 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=repr)
 @settings(max_examples=25, deadline=None)
+@example(place=(0.0, 89.9, 1.0, 25.0), kind="hole", seed=0)
+@example(place=(0.0, -89.9, 1.0, 25.0), kind="hole", seed=0)
 @given(place=PLACES, kind=st.sampled_from(["box", "polygon", "hole"]), seed=st.integers(0, 2**31))
 def test_no_shard_is_missed(grid: Any, place: tuple[float, ...], kind: str, seed: int) -> None:
     lon, lat, width, height = place
@@ -117,7 +119,8 @@ def test_no_shard_is_missed(grid: Any, place: tuple[float, ...], kind: str, seed
     corners = [(lon - width, south), (lon + width, lat), (lon, north)]
     region: Any = Box(lon - width, south, lon + width, north)
     if kind != "box":
-        hole = [[(lon, lat - height / 50), (lon + width / 9, lat), (lon, lat + height / 50)]]
+        below, above = max(-90.0, lat - height / 50), min(90.0, lat + height / 50)
+        hole = [[(lon, below), (lon + width / 9, lat), (lon, above)]]
         region = Polygon(corners, hole if kind == "hole" else [])
     random = np.random.default_rng(seed)
     x, y = random.uniform(lon - width, lon + width, 3000), random.uniform(south, north, 3000)

@@ -21,7 +21,11 @@ TILES = Tiles(SHAPE, GRID, INNER)
 EDGES = GRID.edges(SHAPE, INNER)
 
 ends = st.none() | st.integers(-32, 32)
-items = st.integers(-32, 32) | st.builds(slice, ends, ends, st.sampled_from([None, None, 1, 2, -1]))
+items = (
+    st.integers(-32, 32)
+    | st.integers(-32, 32).map(np.int16)
+    | st.builds(slice, ends, ends, st.sampled_from([None, None, 1, 2, -1]))
+)
 WAYS = {
     "basic": (parse_basic, project_basic),
     "fancy": (parse_fancy, project_fancy),
@@ -69,7 +73,7 @@ def test_dimensions_that_are_left_out_are_whole() -> None:
     assert box is not None and box.out_shape == (30, 7)
 
 
-@pytest.mark.parametrize("selection", [True, np.int64(3), 1.5, None, (1, 2, 3, 4), [1], 20, -21, slice(5, 5)])
+@pytest.mark.parametrize("selection", [True, np.True_, 1.5, None, (1, 2, 3, 4), [1], 20, -21, slice(5, 5)])
 def test_what_is_not_plain_is_left_to_the_parser(selection: Any) -> None:
     assert EDGES is not None
     assert SmallBox.plainly(selection, EDGES) is None

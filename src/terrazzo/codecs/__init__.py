@@ -36,6 +36,7 @@ from terrazzo.codecs.registry import (
 from terrazzo.codecs.reshape import Reshape
 from terrazzo.codecs.scale_offset import ScaleOffset
 from terrazzo.codecs.sharding import ShardingCodec, ShardingIndexed
+from terrazzo.codecs.spellings import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
 from terrazzo.codecs.transpose import TransposeCodec
 from terrazzo.codecs.vlen import VLenBytesCodec, VLenUTF8Codec
 from terrazzo.codecs.zfp import ZfpCodec
@@ -45,7 +46,9 @@ __all__ = [
     "ArrayArrayCodec",
     "ArrayBytesCodec",
     "BitRound",
+    "BloscCname",
     "BloscCodec",
+    "BloscShuffle",
     "BytesBytesCodec",
     "BytesCodec",
     "CastValue",
@@ -55,6 +58,7 @@ __all__ = [
     "Conditional",
     "Context",
     "Crc32cCodec",
+    "Endian",
     "GzipCodec",
     "N5DefaultCodec",
     "OptionalCodec",
@@ -63,6 +67,7 @@ __all__ = [
     "Reshape",
     "ScaleOffset",
     "ShardingCodec",
+    "ShardingCodecIndexLocation",
     "ShardingIndexed",
     "TransposeCodec",
     "VLenBytesCodec",

@@ -88,8 +88,10 @@ class SmallBox(Boxed):
                     if step != 1 or start >= stop:
                         return None
                 count = stop - start
-            elif type(item) is int:
-                start = item + n if item < 0 else item
+            elif type(item) is int or isinstance(item, np.integer):
+                start = int(item)
+                if start < 0:
+                    start += n
                 if not 0 <= start < n:
                     return None
                 count = 1
@@ -121,11 +123,15 @@ class SmallBox(Boxed):
 
     def rows(self) -> list[tuple[tuple[int, ...], int]]:
         """(grid index of the shard, number of the inner chunk inside it) of each row, as `windows` has them."""
-        found: list[tuple[tuple[int, ...], int]] = [((), 0)]
+        inner = [0]
         for pieces, (_, s, c) in zip(self.pieces, self.edges, strict=True):
             n = s // c
-            found = [((*outer, p[0]), inner * n + p[1]) for outer, inner in found for p in pieces]
-        return found
+            inner = [number * n + piece[1] for number in inner for piece in pieces]
+        outer = tuple([pieces[0][0] for pieces in self.pieces])
+        if outer == tuple([pieces[-1][0] for pieces in self.pieces]):
+            return [(outer, number) for number in inner]
+        outers = product(*[[piece[0] for piece in pieces] for pieces in self.pieces])
+        return list(zip(outers, inner, strict=True))
 
     def placement(self) -> tuple[object, ...]:
         """Of the one window that holds all rows."""

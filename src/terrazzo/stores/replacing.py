@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terrazzo.errors import ConflictError, ReadOnlyError, StoreError
@@ -24,6 +25,7 @@ from terrazzo.stores.files import Files, sync_many, write_all
 from terrazzo.stores.folders import FOLDER, Folder, Folders
 from terrazzo.stores.journal import JOURNAL_SUFFIX, apply_patch, mend, tag_of
 from terrazzo.stores.keys import check_key, check_range
+from terrazzo.stores.leaving import leave, settled
 from terrazzo.stores.locks import LOCK_SUFFIX, lock, lock_again, share_alone, unlock
 from terrazzo.stores.slots import Slots, needs_mending
 
@@ -67,6 +69,8 @@ class FileHold(Hold):
         self.named = True
         #: a dead writer's bytes lie in it, or a first try
         self.filled = filled
+        #: another version has taken the place of `source`
+        self.replaced = False
         self.slots: Slots | None = None
         self._turn = turn
         self._process = os.getpid()
@@ -91,6 +95,9 @@ class FileHold(Hold):
             slots.give()
 
     def release(self) -> None:
+        if self.replaced and self.source is not None:
+            source, self.source = self.source, None
+            leave(source)
         super().release()
         if self._released:
             return
@@ -161,7 +168,10 @@ class FileSink(Sink):
         return None if self.hold.file is None else os.fstat(self.hold.file).st_size
 
     def expect(self, nbytes: int) -> None:
-        if self.handle is not None and nbytes >= RESERVED and self._files.reserve(self.handle, nbytes):
+        if self.handle is None or nbytes < RESERVED:
+            return
+        reserve = partial(self._files.reserve, self.handle, nbytes)
+        if reserve() or (settled() and reserve()):
             self._reserved = nbytes
 
     def settle(self) -> None:
@@ -338,6 +348,7 @@ def _change(files: Files, change: Change, hold: FileHold, sync: bool, journal: b
     if isinstance(change, Put):
         files.rename(name + LOCK_SUFFIX, name, folder)
         hold.named = False
+        hold.replaced = True
         change.sink.discard()
         hold.tag = tag_of(os.fstat(file))
         return hold.tag
