@@ -313,6 +313,7 @@ class Array(Placed, Chunked, Described, Entrances):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._cache.clear()  # shards that stayed open
         self._store.close()
 
     def __eq__(self, other: object) -> bool:
