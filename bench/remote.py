@@ -385,10 +385,10 @@ def main() -> None:
         folder = Path(asked.reuse or temporary)
         folder.mkdir(parents=True, exist_ok=True)
         rows = [name for name in asked.rows.split(",") if name]
-        loads = [os.getloadavg()[0]]
+        measured, loads = commit(), [os.getloadavg()[0]]
         runs = measure(folder, asked.libraries.split(","), asked.turns, rows)
         loads.append(os.getloadavg()[0])
-        text = page(runs, asked.turns, loads)
+        text = page(runs, asked.turns, measured, loads)
     print(text)
     if asked.write:
         Path(asked.write, "remote.md").write_text(text)
@@ -462,7 +462,7 @@ def commit() -> str:
     return found.stdout.strip() or f"version {version('terrazzo')}"
 
 
-def page(runs: dict[str, list[dict[str, Any]]], turns: int, loads: list[float]) -> str:
+def page(runs: dict[str, list[dict[str, Any]]], turns: int, measured: str, loads: list[float]) -> str:
     names = list(runs)
     packages = sorted({package for name in names for package in LIBRARIES[name].packages} - {"terrazzo"})
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
@@ -470,7 +470,7 @@ def page(runs: dict[str, list[dict[str, Any]]], turns: int, loads: list[float]) 
         "# Reading over a network",
         "",
         f"Measured {datetime.date.today().isoformat()} by `bench/remote.py` on {os.cpu_count()} cores (the "
-        f"machine's load was {loads[0]:.0f} before and {loads[1]:.0f} after), terrazzo {commit()}, {versions}: a "
+        f"machine's load was {loads[0]:.0f} before and {loads[1]:.0f} after), terrazzo {measured}, {versions}: a "
         f"server on loopback that answers each request after {1000 * LATENCY:.0f} ms, with ranges. One array of "
         f"{EDGE} × {EDGE} × {EDGE} uint16, written by zarr-python: 8 shards of {SHARD}³, inner chunks of {INNER}³, "
         f"zstd. Every process reads another array first. A cell holds requests / KiB / seconds (seconds "

@@ -21,14 +21,14 @@ struct Pool {
 }
 
 struct Queue {
-    jobs: VecDeque<&'static Job>,
+    jobs: VecDeque<&'static Job<'static>>,
     threads: usize,
     idle: usize,
 }
 
 /// One call's work. It lives on the caller's stack until `finish` has seen the last helper leave.
-struct Job {
-    work: &'static (dyn Fn() + Sync),
+struct Job<'w> {
+    work: &'w (dyn Fn() + Sync),
     state: Mutex<JobState>,
     left: Condvar,
 }
@@ -44,33 +44,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The pointer as it is, and the pool behind it if it is this process's.
+fn current() -> (*mut Pool, Option<&'static Pool>) {
+    let found = POOL.load(Ordering::Acquire);
+    // SAFETY: the pointer is null or came from `Box::leak` below, and pools are never freed.
+    let pool = unsafe { found.as_ref() };
+    (found, pool.filter(|pool| pool.process == std::process::id()))
+}
+
 fn pool() -> &'static Pool {
-    let process = std::process::id();
     loop {
-        let current = POOL.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or came from `Box::leak` below, and pools are never freed.
-        if let Some(pool) = unsafe { current.as_ref() }
-            && pool.process == process
-        {
+        let (found, pool) = current();
+        if let Some(pool) = pool {
             return pool;
         }
         let made: *mut Pool = Box::leak(Box::new(Pool {
-            process,
+            process: std::process::id(),
             queue: Mutex::new(Queue { jobs: VecDeque::new(), threads: 0, idle: 0 }),
             wake: Condvar::new(),
         }));
         // Whoever loses the race leaves a few bytes behind, once in a process's life.
-        let _ = POOL.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire);
+        let _ = POOL.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
 /// How many threads of the pool are alive in this process.
 pub fn threads_alive() -> usize {
-    // SAFETY: as in `pool`.
-    match unsafe { POOL.load(Ordering::Acquire).as_ref() } {
-        Some(pool) if pool.process == std::process::id() => lock(&pool.queue).threads,
-        _ => 0,
-    }
+    current().1.map_or(0, |pool| lock(&pool.queue).threads)
 }
 
 /// Runs `work` on this thread and on up to `threads - 1` others at the same time, and returns when all have returned.
@@ -80,13 +80,12 @@ pub fn run(threads: usize, work: &(dyn Fn() + Sync)) {
     if helpers == 0 {
         return work();
     }
-    // SAFETY: the lifetime is stretched only for the queue; `finish` takes the job out of the queue and waits for the
-    // last helper before this frame, which owns `work`'s borrow, can end, also when the caller's own share panics.
-    let work: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(work) };
     let job =
         Job { work, state: Mutex::new(JobState { wanted: helpers, working: 0, panic: None }), left: Condvar::new() };
-    // SAFETY: as above.
-    let shared: &'static Job = unsafe { &*std::ptr::from_ref(&job) };
+    // SAFETY: the lifetimes are stretched only for the queue; `finish` takes the job out of the queue and waits for the
+    // last helper before this frame, which owns the job and `work`'s borrow, can end, also when the caller's own share
+    // panics.
+    let shared = unsafe { std::mem::transmute::<&Job<'_>, &'static Job<'static>>(&job) };
     let pool = pool();
     pool.add(shared, helpers);
     let own = catch_unwind(AssertUnwindSafe(work));
@@ -97,7 +96,7 @@ pub fn run(threads: usize, work: &(dyn Fn() + Sync)) {
 }
 
 impl Pool {
-    fn add(&'static self, job: &'static Job, helpers: usize) {
+    fn add(&'static self, job: &'static Job<'static>, helpers: usize) {
         let mut queue = lock(&self.queue);
         queue.jobs.push_back(job);
         // Threads only for what the waiting ones cannot take, and never more than the largest call has asked for.
@@ -148,7 +147,7 @@ impl Pool {
         }
     }
 
-    fn finish(&self, job: &'static Job) -> Option<Box<dyn Any + Send>> {
+    fn finish(&self, job: &'static Job<'static>) -> Option<Box<dyn Any + Send>> {
         lock(&self.queue).jobs.retain(|&waiting| !std::ptr::eq(waiting, job));
         let mut state = lock(&job.state);
         while state.working > 0 {

@@ -79,6 +79,11 @@ def test_shards_that_never_change_stay_open(tmp_path: Path) -> None:
     assert (array[0, 0], array[1, 1]) == (7, MODEL[1, 1])
     plain = terrazzo.open_array(tmp_path, mode="r").using(immutable=True)
     assert [plain[0, k] for k in range(4)] == [7, 1, 2, 3]
+    with terrazzo.open_array(tmp_path, mode="r").using(immutable=True) as closed:
+        now = descriptors()
+        assert [closed[0, k] for k in range(3)] == [7, 1, 2]
+        assert descriptors() == now + 1
+    assert descriptors() == now
     again = pickle.loads(pickle.dumps(plain))
     assert [again[0, k] for k in range(4)] == [7, 1, 2, 3]
     del again, plain

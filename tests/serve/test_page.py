@@ -137,3 +137,23 @@ def test_a_document_that_is_wrong_does_no_harm(tmp_path: Path, document: str) ->
         ask = Client(server)
         assert ask("GET", "/", Accept=HTML).status == 200
         assert ask("GET", "/zarr.json").body == document.encode()
+
+
+def test_a_document_that_is_wrong_is_said_to_be(tmp_path: Path) -> None:
+    terrazzo.create_array(tmp_path / "x.zarr", shape=3, dtype="i1")
+    for document, words in (
+        (b'{"zarr_format": 3, ', "What lies at the root cannot be opened: zarr.json: is not JSON"),
+        (None, "No array or group lies at the root of this store."),
+    ):
+        path = tmp_path / "x.zarr" / "zarr.json"
+        path.unlink() if document is None else path.write_bytes(document)
+        with serve(tmp_path / "x.zarr") as server:
+            ask = Client(server)
+            assert words in Seen(ask("GET", "/", Accept=HTML).body).words
+            ask.close()
+    (tmp_path / "x.zarr" / "zarr.json").mkdir()  # what a store says may name files
+    with serve(tmp_path / "x.zarr") as server:
+        ask = Client(server)
+        page = ask("GET", "/", Accept=HTML).body
+        assert "What lies at the root cannot be read." in Seen(page).words and b"x.zarr" not in page
+        ask.close()

@@ -1,4 +1,5 @@
-"""Appending to an array: rows are reserved in the document first, then written, so that no two appenders share them.
+"""Appending to an array: rows are reserved in the document first, then written, so that no two appenders share them;
+and the array's end as the buffered writer needs it.
 
 What it does not do: buffer small pieces (the writer room), or say how a grid grows (resizing.py).
 """
@@ -6,15 +7,20 @@ What it does not do: buffer small pieces (the writer room), or say how a grid gr
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from terrazzo.arrays.documents import change_document
+from terrazzo.arrays.documents import alone_at_the_end, read_document
 from terrazzo.arrays.early import layout_of
-from terrazzo.arrays.resizing import resized
+from terrazzo.arrays.merging import MEMBER, finish
+from terrazzo.arrays.resizing import change_shape, grown, resized
 from terrazzo.arrays.transfers import refuse_reading, setting
 from terrazzo.arrays.values import as_value
+from terrazzo.chunk_grid import chunk_grid_from_extension
+from terrazzo.errors import ArrayNotFoundError
 from terrazzo.indexing import project_basic
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata
@@ -23,7 +29,7 @@ from terrazzo.stores.flow import run
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
 
-__all__ = ["append"]
+__all__ = ["ArrayEnd", "append"]
 
 #: of threads that append through one object, each leaves it at least as long as it was
 _growing = threading.Lock()
@@ -42,7 +48,7 @@ def append(array: Array, data: Any, axis: int) -> tuple[int, ...]:
         first = document.shape[axis]
         return resized(document, shape, before)
 
-    document = change_document(array.store, path, ArrayMetadata, longer, array.options)
+    document = change_shape(array, longer)
     layout = layout_of(array.chunk_store, path, document, array.options)
     with _growing:
         if all(n >= m for n, m in zip(layout.shape, array.shape, strict=True)):
@@ -82,3 +88,53 @@ def appended_shape(old: tuple[int, ...], data: tuple[int, ...], axis: int, path:
             "all other extents must be equal"
         )
     return (*old[:axis], old[axis] + data[axis], *old[axis + 1 :])
+
+
+class ArrayEnd:
+    """The end of an array along an axis (`terrazzo.writer.end.End`)."""
+
+    def __init__(self, array: Array, axis: int) -> None:
+        self._array, self._axis = array, axis % array.ndim
+        self.reserves = array.store.exclusion == "versions"
+
+    @contextmanager
+    def alone(self) -> Iterator[Layout | None]:
+        array = self._array
+        if self.reserves:
+            yield None
+            return
+        while True:
+            with alone_at_the_end(array.store, array.path):
+                document = read_document(array.store, array.path, array.options)
+                if not isinstance(document, ArrayMetadata):
+                    raise ArrayNotFoundError(f"array {array.name!r} is not there any more: it was deleted")
+                if MEMBER not in document.extra:
+                    yield layout_of(array.chunk_store, array.path, document, array.options)
+                    return
+            finish(array.store, array.chunk_store, array.path, document, array.options)
+
+    def grow(self, layout: Layout, known: int, length: int) -> Layout | None:
+        array, axis = self._array, self._axis
+        others: ArrayMetadata | None = None
+
+        def longer(document: ArrayMetadata) -> ArrayMetadata:
+            nonlocal others
+            grid = chunk_grid_from_extension(document.chunk_grid, document.shape, array.path)
+            across = [n for d, n in enumerate(document.shape) if d != axis]
+            same = document.shape[axis] == known and layout.grid.goes_on_as(grid)
+            if not same or across != [n for d, n in enumerate(layout.shape) if d != axis]:
+                others = document
+                raise _OthersFirst
+            return grown(document, layout, axis, length)
+
+        try:
+            array._metadata = change_shape(array, longer, alone=False)
+        except _OthersFirst:
+            assert others is not None
+            return layout_of(array.chunk_store, array.path, others, array.options)
+        array._layout = layout_of(array.chunk_store, array.path, array._metadata, array.options)
+        return None
+
+
+class _OthersFirst(Exception):
+    """Somebody else changed the shape."""

@@ -313,6 +313,7 @@ class Array(Placed, Chunked, Described, Entrances):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._cache.clear()  # shards that stayed open
         self._store.close()
 
     def __eq__(self, other: object) -> bool:
@@ -353,8 +354,9 @@ class Array(Placed, Chunked, Described, Entrances):
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> None:
         refuse_reading(self)
+        grid = self._metadata.chunk_grid
         self._metadata = change_document(self._store, self._path, ArrayMetadata, change, self._options)
-        if self._metadata.shape != self._layout.shape:
+        if (self._metadata.shape, self._metadata.chunk_grid) != (self._layout.shape, grid):
             self._layout = layout_of(self._chunk_store, self._path, self._metadata, self._options)
 
     def _change_attributes(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
@@ -368,16 +370,11 @@ class Array(Placed, Chunked, Described, Entrances):
     def resize(self, shape: Sequence[int] | int, *, delete_outside_chunks: bool = True) -> None:
         """Change the shape. Chunks that end up wholly outside are deleted, unless `delete_outside_chunks` is False;
         elements outside that share a chunk with elements inside stay stored and come back when the array grows."""
-        from terrazzo.arrays.resizing import refuse_surplus, resized, surplus_keys
+        from terrazzo.arrays.resizing import resize
 
+        refuse_reading(self)
         new = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        old = self._layout
-        shrinks = len(new) == len(old.shape) and any(n < m for n, m in zip(new, old.shape, strict=True))
-        if delete_outside_chunks and shrinks and not self._chunk_store.erasable:
-            refuse_surplus(self._chunk_store, old, new)
-        self._change(lambda document: resized(document, new, old))
-        if delete_outside_chunks and shrinks:
-            self._chunk_store.erase_values(surplus_keys(self._chunk_store, old, self._layout))
+        self._metadata, self._layout = resize(self, new, delete_outside_chunks)
         self._cache.clear()
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from terrazzo.arrays.documents import document_key, read_document
 from terrazzo.arrays.place import StorePath
-from terrazzo.arrays.resizing import grown
 from terrazzo.arrays.transfers import refuse_reading
 from terrazzo.arrays.values import as_value
 from terrazzo.config import options_from
@@ -74,6 +73,8 @@ class Entrances:
             >>> array.shape
             (100, 4, 6)
         """
+        from terrazzo.arrays.appending import ArrayEnd
+
         array = cast("Array", self)
         refuse_reading(array)
         return ShardWriter(
@@ -85,8 +86,6 @@ class Entrances:
             axis,
             memory,
             lambda value: as_value(value, array.dtype),
-            lambda layout, length: array._change(
-                lambda document: grown(document, layout, axis % array.ndim, length)
-            ),
+            ArrayEnd(array, axis),
             array.outcomes,
         )

@@ -6,15 +6,16 @@ Specification: Zarr core 3.0, "Resizing" (non-normative).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from terrazzo.arrays.documents import read_document
-from terrazzo.arrays.merging import MEMBER
-from terrazzo.chunk_grid import ChunkGrid, RunEdges, chunk_grid_from_extension
+from terrazzo.arrays.documents import alone_at_the_end, change_document, read_document
+from terrazzo.arrays.early import layout_of
+from terrazzo.arrays.merging import MEMBER, finish
+from terrazzo.chunk_grid import chunk_grid_from_extension
 from terrazzo.errors import ConflictError, UnsupportedError
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
@@ -24,7 +25,7 @@ from terrazzo.write import Ends
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
 
-__all__ = ["ends_of", "grown", "refuse_surplus", "resized", "surplus_keys"]
+__all__ = ["change_shape", "ends_of", "grown", "resize", "resized", "surplus_keys"]
 
 
 def resized(document: ArrayMetadata, shape: tuple[int, ...], layout: Layout) -> ArrayMetadata:
@@ -46,6 +47,66 @@ def resized(document: ArrayMetadata, shape: tuple[int, ...], layout: Layout) -> 
     if found.chunk_grid != document.chunk_grid:
         Layout.build(found, path, layout.options)  # codecs may not take the edges that came to it
     return found
+
+
+def resize(array: Array, shape: tuple[int, ...], delete: bool) -> tuple[ArrayMetadata, Layout]:
+    """Give the array another shape, and `delete` what lies wholly outside; its document and layout then.
+
+    It shrinks by what is stored, which others may have made longer. Nobody appends before chunks are deleted, where
+    anybody can be kept out.
+    """
+    store, opened = array.chunk_store, array.layout
+    shorter = len(shape) == len(opened.shape) and any(n < m for n, m in zip(shape, opened.shape, strict=True))
+    if delete and shorter and not store.erasable:
+        refuse_surplus(store, opened, shape)
+    before: list[ArrayMetadata] = []
+    made: list[Layout] = []
+
+    def change(document: ArrayMetadata) -> ArrayMetadata:
+        before[:] = [document]
+        return resized(document, shape, opened)
+
+    def clear(document: ArrayMetadata) -> None:
+        new = layout_of(store, array.path, document, array.options)
+        made.append(new)
+        if delete and any(n < m for n, m in zip(shape, before[0].shape, strict=True)):
+            old = layout_of(store, array.path, before[0], array.options)
+            store.erase_values(surplus_keys(store, old, new))
+
+    return change_shape(array, change, then=clear), made[0]
+
+
+def change_shape(
+    array: Array,
+    change: Callable[[ArrayMetadata], ArrayMetadata],
+    *,
+    alone: bool = True,
+    then: Callable[[ArrayMetadata], None] = lambda _: None,
+) -> ArrayMetadata:
+    """`change_document`, for what makes an array longer or shorter: a merge of its chunks that was begun is finished
+    first. alone: while nobody else appends; False where that is so already. then: what else is done meanwhile."""
+    begun: ArrayMetadata | None = None
+
+    def settled(document: ArrayMetadata) -> ArrayMetadata:
+        nonlocal begun
+        if MEMBER in document.extra:
+            begun = document
+            raise _Merging
+        return change(document)
+
+    while True:
+        try:
+            with alone_at_the_end(array.store, array.path) if alone else nullcontext():
+                changed = change_document(array.store, array.path, ArrayMetadata, settled, array.options)
+                then(changed)
+                return changed
+        except _Merging:
+            assert begun is not None
+            finish(array.store, array.chunk_store, array.path, begun, array.options)
+
+
+class _Merging(Exception):
+    """The document says that a merge is on."""
 
 
 def _reach(covered: int | None, length: int, step: int) -> int:
@@ -121,26 +182,8 @@ def is_longer(array: Array, layout: Layout) -> bool:
         return False  # deleted meanwhile: nothing of others is there
     if not layout.grid.is_regular:
         grid = chunk_grid_from_extension(document.chunk_grid, document.shape, layout.path)
-        if MEMBER in document.extra or not _goes_on(layout.grid, grid):
+        if MEMBER in document.extra or not layout.grid.goes_on_as(grid):
             raise ConflictError(
                 f"array {array.name!r}: its chunks were merged since it was opened; open it again to write"
             )
     return any(n > m for n, m in zip(document.shape, layout.shape, strict=True))
-
-
-def _goes_on(old: ChunkGrid, new: ChunkGrid) -> bool:
-    """Whether one of these grids is the other one with further chunks at its ends."""
-    for before, now in zip(old.dims, new.dims, strict=True):
-        if not (isinstance(before, RunEdges) and isinstance(now, RunEdges)):
-            if before != now:
-                return False
-            continue
-        for k, (a, b) in enumerate(zip_longest(before.runs, now.runs)):
-            if a is None or b is None:
-                break
-            if a != b:
-                shorter = before.runs if a[1] < b[1] else now.runs
-                if a[0] != b[0] or k != len(shorter) - 1:
-                    return False
-                break
-    return True

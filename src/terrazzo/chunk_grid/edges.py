@@ -66,6 +66,10 @@ class Edges(ABC):
     def resized(self, length: int) -> Edges:
         """The edges of this dimension once the array is `length` long."""
 
+    def goes_on_as(self, other: Edges) -> bool:
+        """Whether one of the two is the other one with further chunks at its end; edges that cannot tell say so."""
+        return True
+
     def count(self, length: int) -> int:
         """The number of chunks that hold an element of a dimension of this length."""
         return self.find(length - 1)[0] + 1 if length else 0
@@ -110,6 +114,9 @@ class RegularEdges(Edges):
 
     def resized(self, length: int) -> Edges:
         return self
+
+    def goes_on_as(self, other: Edges) -> bool:
+        return self == other
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RegularEdges) and self.edge == other.edge
@@ -187,6 +194,15 @@ class RunEdges(Edges):
     def resized(self, length: int) -> Edges:
         # a list of edges is a fixed set: what is missing becomes one chunk, and shrinking keeps every edge
         return RunEdges((*self.runs, (length - self._ends, 1))) if length > self._ends else self
+
+    def goes_on_as(self, other: Edges) -> bool:
+        if not isinstance(other, RunEdges):
+            return False
+        for k, (mine, theirs) in enumerate(zip(self.runs, other.runs, strict=False)):
+            if mine != theirs:
+                shorter = self.runs if mine[1] < theirs[1] else other.runs
+                return mine[0] == theirs[0] and k == len(shorter) - 1
+        return True
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunEdges) and self.runs == other.runs

@@ -109,6 +109,10 @@ class ChunkGrid(ABC):
         most = max(map(len, falling), default=1)
         return [tuple(edges[min(k, len(edges) - 1)] for edges in falling) for k in range(most)]
 
+    def goes_on_as(self, other: ChunkGrid) -> bool:
+        """Whether one of the two is the other one with further chunks at its ends: no chunk lies elsewhere."""
+        return all(mine.goes_on_as(theirs) for mine, theirs in zip(self.dims, other.dims, strict=True))
+
     def to_extension(self) -> dict[str, Any]:
         """The `chunk_grid` member of the array document."""
         return {"name": self.name, "configuration": self.configuration()}

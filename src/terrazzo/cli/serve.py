@@ -103,7 +103,7 @@ def _check_there(store: Store, url: str) -> None:
 
 
 def _tell(server: Any, arguments: argparse.Namespace) -> None:
-    from terrazzo.serve.page import openings
+    from terrazzo.serve.page import openings, without_root
 
     lines = openings(server.store, server.address)
     if arguments.json:  # one line: whoever started this reads it and goes on
@@ -113,7 +113,8 @@ def _tell(server: Any, arguments: argparse.Namespace) -> None:
     else:
         print_fields([(what, printable(line)) for what, line in lines])
         if len(lines) == 1:
-            print_lines("no array or group lies at its root; nodes below it can be opened by their paths")
+            print_lines(printable(without_root(server.store), 500))
+            print_lines("Nodes below it can be opened by their paths")
     if server.everywhere and not arguments.quiet:
         may = "read and change" if server.write else "read"
         print(f"terrazzo: warning: everybody who can reach this machine may {may} it", file=sys.stderr)

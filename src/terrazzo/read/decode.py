@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -178,16 +177,13 @@ def _fetch_and_decode(
     first = np.cumsum([0, *(len(job.rows) for job in jobs)])
 
     def some(picked: Array) -> list[Job]:
-        bounds = np.searchsorted(picked, first).tolist()
-        mine = [
-            (job, picked[a:b], at)
-            for job, (a, b), at in zip(jobs, pairwise(bounds), first.tolist(), strict=False)
-        ]
-        return [
-            Job(Some(job.window, rows - at), job.number[rows - at], table[rows], job.out)
-            for job, rows, at in mine
-            if len(rows)
-        ]
+        bounds = np.searchsorted(picked, first)
+        found = []
+        for k in np.flatnonzero(np.diff(bounds)).tolist():
+            job, rows = jobs[k], picked[bounds[k] : bounds[k + 1]]
+            mine = rows - first[k]
+            found.append(Job(Some(job.window, mine), job.number[mine], table[rows], job.out))
+        return found
 
     away = lacking[table[:, 0]]
     nothing = away & (table[:, 2] == 0)

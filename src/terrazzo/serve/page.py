@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from terrazzo.arrays.array import Array
 from terrazzo.drawing import printable
-from terrazzo.errors import KeyRefusedError, StoreError, TerrazzoError
+from terrazzo.errors import KeyRefusedError, MetadataError, NodeNotFoundError, StoreError, TerrazzoError
 from terrazzo.groups.group import Group
 from terrazzo.groups.opening import open as open_node
 from terrazzo.serve.application import Application, Refusal
@@ -25,7 +25,7 @@ from terrazzo.stores.store import Store
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-__all__ = ["folder_response", "openings"]
+__all__ = ["folder_response", "openings", "without_root"]
 
 #: the page's own style and the pictures' are written in it; nothing else is let in
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -82,12 +82,25 @@ def root_node(store: Store) -> Array | Group | None:
         return None
 
 
+def without_root(store: Store) -> str:
+    """Why there is no node at the root, in words that anybody may read."""
+    try:
+        open_node(store, mode="r")
+    except MetadataError as error:  # the document itself is served, too
+        return f"What lies at the root cannot be opened: {error}"
+    except NodeNotFoundError:
+        pass
+    except (TerrazzoError, OSError, ValueError):  # this may name files
+        return "What lies at the root cannot be read."
+    return "No array or group lies at the root of this store."
+
+
 def _root(application: Application) -> str:
     store = application.store
     node = root_node(store)
     parts = ["<h1>terrazzo</h1>"]
     if node is None:
-        parts.append("<p>No array or group lies at the root of this store.</p>")
+        parts.append(f"<p>{_text(without_root(store), 500)}</p>")
     else:
         lines = "\n".join(f"{what}: {line}" for what, line in openings(store, application.address or ""))
         parts.append(f"<pre>{_text(lines, None)}</pre>")

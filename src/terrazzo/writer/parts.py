@@ -43,6 +43,13 @@ class Filling:
         return tuple(slice(s.start, s.stop) for s in self.part)
 
     @property
+    def last(self) -> int:
+        """The last step of which anything has arrived."""
+        others = tuple(d for d in range(self.values.ndim) if d != self.axis)
+        found = self.steps if self.mask is None else self.steps | self.mask.any(axis=others)
+        return int(np.flatnonzero(found)[-1])
+
+    @property
     def complete(self) -> bool:
         return bool(self.steps.all())
 
@@ -69,18 +76,25 @@ class Filling:
         arrived = self.mask[(slice(None),) * self.axis + (steps,)].all(axis=others)
         self.steps[steps] |= arrived
 
+    def pieces(self) -> Iterator[tuple[list[tuple[int, int]], Array]]:
+        """(first and past the last element along each dimension, values) of what has arrived: whole steps together,
+        then elements one by one."""
+        for box, values in self._whole(self.steps):
+            yield [(s.start, s.stop) for s in box], values
+        if self.mask is not None:
+            single = self.mask.copy()
+            single[self._along(self.steps)] = False
+            for place in np.argwhere(single).tolist():
+                at = [k + s.start for k, s in zip(place, self.part, strict=True)]
+                yield [(k, k + 1) for k in at], self.values[tuple(slice(k, k + 1) for k in place)]
+
     def arrived(self, fill_from: int | None) -> Iterator[tuple[Any, Array]]:
         """(selection in the array, values) of what has arrived, and of the steps from `fill_from` on, as they are."""
         first = len(self.steps) if fill_from is None else max(0, fill_from - self.part[self.axis].start)
         if self.mask is None:
             steps = self.steps.copy()
             steps[first:] = True
-            edges = np.flatnonzero(np.diff(np.concatenate([[0], steps.view(np.int8), [0]])))
-            start = self.part[self.axis].start
-            for low, high in edges.reshape(-1, 2).tolist():
-                box = list(self.box)
-                box[self.axis] = slice(start + low, start + high)
-                yield tuple(box), self.values[(slice(None),) * self.axis + (slice(low, high),)]
+            yield from self._whole(steps)
             return
         mask = self.mask.copy()
         mask[(slice(None),) * self.axis + (slice(first, None),)] = True
@@ -90,5 +104,14 @@ class Filling:
             self.values[places],
         )
 
-    def _along(self, steps: Array) -> Any:
+    def _whole(self, steps: Array) -> Iterator[tuple[Box, Array]]:
+        """Runs of whole steps, as boxes."""
+        start = self.part[self.axis].start
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], steps.view(np.int8), [0]])))
+        for low, high in edges.reshape(-1, 2).tolist():
+            box = list(self.box)
+            box[self.axis] = slice(start + low, start + high)
+            yield tuple(box), self.values[self._along(slice(low, high))]
+
+    def _along(self, steps: Any) -> Any:
         return (slice(None),) * self.axis + (steps,)

@@ -5,6 +5,7 @@ What it does not do: encode or store. It knows which inner chunks the shard stil
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ class Pending:
         self.layout = layout
         self.outer = tuple(stretch.outer for stretch in part)
         edges = layout.sharding.chunk_shape
+        #: where the shard ends along the axis
+        self.stop = part[axis].outer_stop
+        self._corner = tuple(stretch.outer_start for stretch in part)
         self.count = tuple((s.outer_stop - s.outer_start) // c for s, c in zip(part, edges, strict=True))
         along = part[axis]
         starts = along.outer_start + np.arange(self.count[axis], dtype=np.int64) * edges[axis]
@@ -41,6 +45,9 @@ class Pending:
                 wanted[(slice(None),) * d + (slice(inside, None),)] = False
         before = np.zeros(self.count, np.bool_)
         before[(slice(None),) * axis + (starts < base,)] = True
+        self._starts = np.broadcast_to(
+            starts.reshape([-1 if d == axis else 1 for d in range(len(self.count))]), self.count
+        ).reshape(-1)
         if not old:
             wanted[(slice(None),) * axis + (starts + edges[axis] <= base,)] = False
         self._waiting = wanted.reshape(-1)
@@ -69,6 +76,21 @@ class Pending:
         for chunk, (offset, nbytes) in zip(inner.tolist(), entries.view(np.int64).tolist(), strict=True):
             self._places[chunk] = (-1, 0, 0) if offset < 0 else (number, offset, nbytes)
         self.arrived(part, inner)
+
+    def keep_from(self, reserved: int) -> None:
+        """What is stored from this element of the axis on is others', and stays."""
+        self.stored[self._starts >= reserved] = True
+
+    def chunks(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """(first element, encoded bytes or None for the fill value) of every chunk that waits here, in C order."""
+        assert self.layout.sharding is not None
+        edges = self.layout.sharding.chunk_shape
+        for chunk in sorted(self._places):
+            number, offset, nbytes = self._places[chunk]
+            index = np.unravel_index(chunk, self.count) if self.count else ()
+            corner = tuple(at + int(k) * edge for at, k, edge in zip(self._corner, index, edges, strict=True))
+            encoded = None if number < 0 else memoryview(self._buffers[number])[offset : offset + nbytes]
+            yield corner, encoded
 
     @property
     def filled(self) -> bool:

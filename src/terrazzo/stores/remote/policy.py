@@ -24,6 +24,7 @@ __all__ = [
     "grant",
     "no_answer",
     "plain",
+    "strange_name",
     "telling",
 ]
 
