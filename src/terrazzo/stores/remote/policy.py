@@ -24,7 +24,6 @@ __all__ = [
     "grant",
     "no_answer",
     "plain",
-    "strange_name",
     "telling",
 ]
 
