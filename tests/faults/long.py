@@ -148,6 +148,17 @@ def merges(count: int, seed: int) -> Iterator[dict[str, Any]]:
         yield search(root, count, 3, 2000)
 
 
+def appends(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Processes that append `count` steps each beside one another, by buffered writers; one is killed forty times."""
+    from tests.test_writers_together import killed_among_others
+
+    for layout in ("shards", "plain"):
+        with folder() as root:
+            died, wrong = killed_among_others(str(root / "a.zarr"), layout, 40, count, seed)
+            counts = {"layout": layout, "seed": seed, "processes": 4, "steps of each": count, "deaths": died}
+            yield {**counts, "violations": wrong}
+
+
 def flips(count: int, seed: int) -> Iterator[dict[str, Any]]:
     """`count` single bits of shards with the default codecs are flipped, one at a time, and `check` looks."""
     import numpy as np
@@ -230,6 +241,7 @@ SEARCHES = {
     "writers": writers,
     "machine": machine,
     "merges": merges,
+    "appends": appends,
     "together": together,
     "flips": flips,
     "inventories": inventories,
