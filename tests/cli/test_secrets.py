@@ -106,6 +106,36 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.parametrize("verb", ["info", "serve", "copy made.zarr"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "file://user:s3cret@host/x?t0ken",
+        "ftp://user:s3cret@host/x?t0ken",
+        "s3://user:s3cret@bucket/x?t0ken",
+        "gs://bucket?t0ken",
+        "http://user:s3cret@[bad/x?t0ken",
+        "https://user:s3cret@host:99999/x?t0ken",
+        "http://user:s3cret@host/x#t0ken",
+        "http://user:s3cret@host/..?t0ken#t0ken",
+        "http://user:s3cret@host/x.zip|word:a?t0ken",
+    ],
+)
+def test_an_address_that_is_refused_is_shown_without_its_secrets(
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
+    verb: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_array(tmp_path / "made.zarr", data=np.arange(3))
+    assert main([*verb.split(), address]) != 0
+    found = capfd.readouterr()
+    assert not [one for one in SECRETS if one in found.out + found.err], found.err
+    assert len(found.err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("words", COMMANDS)
 def test_nothing_printed_holds_a_secret(
     place: str,

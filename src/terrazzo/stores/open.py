@@ -189,7 +189,12 @@ def _path_of_file(rest: str) -> str:
     """The path that follows `file://`."""
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost") or not slash:
-        raise StoreError(f"file://{rest} names a file on the host {host!r}; local files are file:///path")
+        from terrazzo.stores.remote.address import shown  # the room of remote stores takes long to import
+
+        raise StoreError(
+            f"{shown(f'file://{rest}')!r} names a file on another host, {host.rpartition('@')[2]!r}; local files are "
+            "file:///path"
+        )
     path = unquote("/" + path)
     if os.name == "nt" and re.match(r"/[A-Za-z]:", path):
         path = path[1:]

@@ -136,15 +136,16 @@ def plain_endpoint(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """An address as it may be shown: without user-info and without its query."""
+    """An address as it may be shown: without user-info, its query and its fragment."""
     head, separator, rest = text.partition("://")
     if not separator:
         return text
-    rest, marker, _ = rest.partition("?")
+    first = min((at for at in map(rest.find, "?#") if at >= 0), default=len(rest))
+    rest, marker = rest[:first], rest[first : first + 1]
     authority, slash, path = rest.partition("/")
     if "@" in authority:
         authority = f"{_HIDDEN}@{authority.rpartition('@')[2]}"
-    return f"{head}://{authority}{slash}{path}" + (f"?{_HIDDEN}" if marker else "")
+    return f"{head}://{authority}{slash}{path}" + (f"{marker}{_HIDDEN}" if marker else "")
 
 
 def _path(path: str) -> str:
