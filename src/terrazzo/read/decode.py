@@ -228,7 +228,7 @@ def _lots(table: Array, rows: Array, objects: Objects, options: Options) -> Iter
         spans = joined(number[lot], start[lot], nbytes[lot], cost)
         table[rows[lot], 1] = spans.offset
         asked = [(objects.sources[of], [one]) for of, ranges in spans.of_objects() for one in ranges]
-        yield _Lot(rows[lot], spans, Arrivals("fetch", asked))
+        yield _Lot(rows[lot], spans, Arrivals("fetch", asked, at_once=not objects.hurried))
 
 
 def let_go(sources: Sequence[Source | None]) -> None:

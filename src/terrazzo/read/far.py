@@ -52,6 +52,7 @@ def open_far(
     objects = opening.objects
     # A second look takes its time: it is to tell what is the matter. So does a read that has to tell first what is
     # missing, or that may need less than whole chunks.
+    objects.hurried = attempt == 0
     hurried = attempt == 0 and fetched and options.missing == "fill" and not layout.chain.partial
     try:
         if hurried and len(outers) > 1 and any(opening.whole):

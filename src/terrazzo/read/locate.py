@@ -72,7 +72,8 @@ Part = tuple[Rows, Array, Array]
 class Objects:
     """Stored objects, each held at one version: their grid indices, keys, inner chunks per dimension, sources, entries.
 
-    sources, entries: None for an object that is not stored; entries are empty for a plain array.
+    sources, entries: None for an object that is not stored; entries are empty for a plain array. hurried: what comes of
+    them is decoded while the rest is on its way.
     """
 
     outers: Array
@@ -81,6 +82,7 @@ class Objects:
     sources: list[Source | None]
     entries: list[Array | None]
     cost: Cost = NEAR
+    hurried: bool = True
 
     def close(self) -> None:
         for source in self.sources:

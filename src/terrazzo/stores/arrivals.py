@@ -38,12 +38,15 @@ class Arrivals:
     Filled by the store, from any thread, and emptied by one flow. From a store that cannot begin, everything comes at
     once. An error of any request is the error of the batch, and then nothing more is told. What was not taken when the
     batch is closed is dropped. A range that has to be asked for again comes into another buffer: what was taken from
-    the first one counts for nothing.
+    the first one counts for nothing. at_once: nothing is told before everything is there.
     """
 
-    def __init__(self, verb: Literal["open", "fetch"], requests: Sequence[Any]) -> None:
+    def __init__(
+        self, verb: Literal["open", "fetch"], requests: Sequence[Any], *, at_once: bool = False
+    ) -> None:
         self.left = len(requests)  # of the requests: not taken yet
         self._verb: Literal["open", "fetch"] = verb
+        self._at_once = at_once
         self._requests = requests
         self._guard = threading.Lock()
         self._told = bytearray(len(requests))
@@ -69,7 +72,7 @@ class Arrivals:
     def begin(self, store: Store) -> bool:
         """Whether the store has begun, so that `coming` is an answer to wait for."""
         if self._begins is None:
-            begun = store.begin(self._verb, self._requests, self._arrived)
+            begun = store.begin(self._verb, self._requests, None if self._at_once else self._arrived)
             self._begins = begun is not None
             if begun is not None:
                 self._begun = begun
