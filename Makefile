@@ -103,7 +103,7 @@ faults-long: build  ## search long for lost writes, torn reads and damage; ledge
 	$(PY) -m tests.faults.long writers --count 16000
 	$(PY) -m tests.faults.long machine --count 300
 	$(PY) -m tests.faults.long merges --count 10000
-	$(PY) -m tests.faults.long appends --count 400
+	$(PY) -m tests.faults.long appends --count 3000
 	$(PY) -m tests.faults.long flips --count 10000
 	$(PY) -m tests.faults.long inventories --count 1000000
 
