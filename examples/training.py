@@ -1,12 +1,12 @@
 """A training loop over a sharded volume: random crops by worker processes, whole shards in random order, a small model.
 
 With PyTorch a convolution is trained, by `torch.utils.data.DataLoader`; without it numpy trains the same one, in this
-process. usage: python examples/training.py [folder] [workers]. What is behind it: docs/training.md.
+process. What is behind it: docs/training.md.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -144,8 +144,9 @@ def main(folder: str, workers: int = 2) -> float:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(sys.argv[1], *map(int, sys.argv[2:]))
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            main(scratch)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", help="where the volume is put; a temporary folder by default")
+    parser.add_argument("workers", nargs="?", type=int, default=2, help="processes that read (2)")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        main(asked.folder or scratch, asked.workers)
