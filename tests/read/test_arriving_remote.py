@@ -21,7 +21,7 @@ from terrazzo.read import read
 from terrazzo.stores import arrivals
 from terrazzo.stores.contract import Cost
 from terrazzo.stores.flow import run, run_async
-from terrazzo.stores.remote import RemoteStore
+from terrazzo.stores.remote import RemoteStore, exchange
 from tests.read.test_arriving import noting
 from tests.remote.place import Place
 from tests.remote.wire import Answer, Request
@@ -34,6 +34,7 @@ FAR = Cost(0.02, 1e8, requests=64)
 @pytest.fixture(autouse=True)
 def each_byte_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals, "WORTH", 1)
+    monkeypatch.setattr(exchange, "WORTH_TELLING", 1)
 
 
 @pytest.fixture(params=["http", "s3"])
@@ -177,3 +178,23 @@ def test_immutable_shards_are_never_looked_at_again(scheme: str, tags: str) -> N
         assert len(place.requests) == asked
         np.testing.assert_array_equal(array[other], VALUES[other])
         assert {request.method for request in place.requests[asked:]} == {"GET"}
+
+
+def test_the_first_chunks_of_a_body_are_decoded_before_its_last_ones_are_there(
+    place: Place, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(place, VALUES, shards=(128, 128))
+    array = opened(place, scheme)
+    array[0, 0]
+    told: list[int] = []
+    arrived = arrivals.Arrivals._arrived
+
+    def noted(self: Any, number: int, answer: Any, nbytes: int | None = None) -> None:
+        told.append(-1 if nbytes is None else nbytes)
+        arrived(self, number, answer, nbytes)
+
+    monkeypatch.setattr(arrivals.Arrivals, "_arrived", noted)
+    np.testing.assert_array_equal(array[...], VALUES)
+    size = len(place.objects["/b/x/c/0/0"])
+    *pieces, whole = told
+    assert whole == -1 and pieces == sorted(pieces) and 0 < pieces[-1] <= size
