@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from terrazzo.care import KINDS, Report, check
+from terrazzo.care import KINDS, Report, check, repair
 from terrazzo.care.report import MOST, Findings
 from terrazzo.errors import NodeNotFoundError
 from terrazzo.groups.creating import create_array
@@ -204,7 +204,68 @@ def test_time_and_progress(sharded: MemoryStore) -> None:
     assert heard[0] == (0, 4) and heard[-1] == (4, 4)
     report = check(sharded, max_seconds=0)
     assert not report.complete and report.objects == 0
-    assert "not everything was looked at" in str(report)
+    assert not report.ok and not report.corrupt and report.unchecked == ("/",)
+    assert "not looked at, or not wholly: '/'" in str(report) and "nothing is wrong" not in str(report)
+    assert report.to_json()["unchecked"] == ["/"]
+
+
+@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
+def test_times_that_cannot_be(sharded: MemoryStore, seconds: float) -> None:
+    with pytest.raises(ValueError, match="a number of seconds from 0 on"):
+        check(sharded, max_seconds=seconds)
+
+
+def test_what_was_not_looked_at_is_told(sharded: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time ends in the middle: problems found by then are there, and the nodes that are left."""
+    sharded.set("a/notes.txt", b"x")
+    create_array(sharded, name="b", data=np.arange(9), chunks=3)
+    late = Findings.late
+    asked: list[None] = []
+
+    def soon(findings: Findings) -> bool:
+        asked.append(None)
+        if len(asked) == 7:
+            findings._end = 0.0
+        return late(findings)
+
+    monkeypatch.setattr(Findings, "late", soon)
+    report = check(sharded, max_seconds=1e9)
+    assert not report.complete and report.unchecked == ("/a/b", "/b") and report.objects == 2
+    assert str(report).startswith(
+        "2 groups, 2 arrays, 2 objects, 50 chunks: 1 problem in what was looked at; "
+    )
+
+
+def test_a_hierarchy_that_was_repaired_in_place_is_clean(tmp_path: Path) -> None:
+    group = open_group(tmp_path / "g", mode="w")
+    values = np.arange(1.0, 1025.0).reshape(32, 32)
+    for name in ("x/y", "plain"):
+        group.create_array(name, data=values, chunks=(8, 8), shards=(16, 32) if name == "x/y" else None)
+    array = group["x/y"]
+    path = tmp_path / "g/x/y/c/0/0"
+    path.write_bytes(path.read_bytes()[:-132])
+    plain = tmp_path / "g/plain/c/0/0"
+    plain.write_bytes(b"no chunk")
+    assert check(tmp_path / "g").corrupt
+    report = repair(array, in_place=True)
+    assert report.chunks_lost == 8 and len(report.unplaced) == 8
+    repair(group["plain"], in_place=True)
+    found = check(tmp_path / "g", verify_data=True)
+    assert found.ok, found.problems
+    assert [(note.kind, note.node, note.key) for note in found.notes] == [
+        ("saved", "/plain", "plain.unplaced/"),
+        ("saved", "/x/y", "x/y.unplaced/"),
+    ]
+    saved = [one for one in (tmp_path / "g/x/y.unplaced").rglob("*") if one.is_file()]
+    assert found.notes[1].nbytes == sum(one.stat().st_size for one in saved)
+    assert "delete the folder" in found.notes[1].sentence and "cut off" not in found.notes[1].sentence
+    assert found.to_json()["notes"][0]["key"] == "plain.unplaced/"
+    # a repair that was cut off is told of, and anything else there is nobody's
+    (tmp_path / "g/x/y.unplaced/journal").mkdir()
+    (tmp_path / "g/x/y.unplaced/journal/c-0-0.json").write_text("{}")
+    assert "finishes it" in check(tmp_path / "g").notes[1].sentence
+    (tmp_path / "g/x/y.unplaced/other.txt").write_text("")
+    assert [one.kind for one in check(tmp_path / "g").problems] == ["orphan"]
 
 
 def test_progress_may_end_the_check(sharded: MemoryStore) -> None:

@@ -88,10 +88,11 @@ def test_an_index_that_is_gone(tmp_path: Path, compressors: Any) -> None:
     """Without a manifest nothing tells the places: every chunk is found and saved. With one they all come back."""
     array = made(tmp_path / "a", compressors=compressors)
     array.inventory().save(tmp_path / "manifest")
-    damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 100, None)))
+    damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 132, None)))
     report = repair(tmp_path / "a", tmp_path / "b", unplaced=tmp_path / "u")
     assert report.damaged == {"c/0/0": "nothing"}
-    assert [(one.key, one.chunk) for one in report.lost] == [("c/0/0", None)]
+    assert [(one.key, one.chunk, one.chunks) for one in report.lost] == [("c/0/0", None, 8)]
+    assert report.chunks_lost == 8 and "8 chunks kept, up to 8 lost, 8 saved without a place" in str(report)
     np.testing.assert_array_equal(
         terrazzo.open(tmp_path / "b")[...], np.vstack([np.zeros((8, 16)), VALUES[8:]])
     )
@@ -110,7 +111,7 @@ def test_large_chunks_without_a_frame(tmp_path: Path) -> None:
     terrazzo.create_array(
         tmp_path / "a", data=values, chunks=(8, 1024), shards=(64, 1024), compressors="crc32c"
     )
-    damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 9, None)))
+    damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 132, None)))
     report = repair(tmp_path / "a")
     found = sorted(np.load(path).tobytes() for path in report.unplaced)
     assert found == sorted(values[i : i + 8].tobytes() for i in range(0, 64, 8))
@@ -133,8 +134,14 @@ def test_a_torn_tail_and_an_older_index_before_it(tmp_path: Path) -> None:
     array[4:8, :8] = 88
     damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 1, None)))
     report = repair(tmp_path / "a")
+    assert report.ok and report.damaged == {"c/0/0": "rest of the index"}
+    last = middle.copy()
+    last[4:8, :8] = 88
+    np.testing.assert_array_equal(terrazzo.open(tmp_path / "a.repaired")[...], last)
+    damage(tmp_path / "a", "c/0/0", lambda body: body.__delitem__(slice(len(body) - 20, None)))
+    report = repair(tmp_path / "a", tmp_path / "b", unplaced=tmp_path / "u")
     assert report.ok and report.damaged == {"c/0/0": "older index"}
-    copy = terrazzo.open(tmp_path / "a.repaired")
+    copy = terrazzo.open(tmp_path / "b")
     np.testing.assert_array_equal(copy[...], middle)
     assert copy.inventory().dead_nbytes == 0
     # what was written last is there, without a place; so is the dead version of the first chunk
@@ -228,6 +235,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     report = repair(tmp_path / "a")
     shown = report.to_json()
     assert shown["ok"] is False and shown["chunks_kept"] == 15 and len(shown["lost"]) == 1
+    assert shown["chunks_lost_at_most"] == 1 and shown["lost"][0]["chunks"] == 1
     assert str(report) == "2 objects, 1 of them damaged; 15 chunks kept, 1 lost, 0 saved without a place"
 
 

@@ -38,6 +38,28 @@ def run_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
     return json.loads(out)
 
 
+def test_a_check_without_time(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", "a", "--max-seconds", "0")
+    assert code == 5 and "nothing is wrong" not in out and "not looked at, or not wholly: '/'" in out
+    assert run_json(capsys, "check", "a", "--max-seconds", "0", code=5)["unchecked"] == ["/"]
+    assert run(capsys, "check", "a", "--max-seconds", "1000")[0] == 0
+    for words in ("-1", "nan", "soon"):
+        code, _, err = run(capsys, "check", "a", "--max-seconds", words)
+        assert code == 2 and "no number of seconds from 0 on" in err
+
+
+def test_what_a_repair_saved_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    group = terrazzo.open_group("g", mode="w")
+    group.create_array("x", data=VALUES, chunks=(4, 4), shards=(8, 16))
+    path = Path("g/x/c/0/0")
+    path.write_bytes(path.read_bytes()[:-40])
+    code, out, _ = run(capsys, "repair", "g/x", "--in-place")
+    assert code == 4 and "14 chunks kept, 2 lost, 2 saved without a place" in out
+    assert "repaired: c/0/0, places from: rest of the index" in out
+    code, out, _ = run(capsys, "check", "g", "--verify-data")
+    assert code == 0 and out.startswith("note: 'x.unplaced/' has 3 files of ") and "nothing is wrong" in out
+
+
 def test_inventory(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "inventory", "a", "--save", "m")
     assert code == 0 and "chunks stored  16 of 16" in out

@@ -13,16 +13,18 @@ from terrazzo.care.merge import merge
 from terrazzo.care.migrate import Migration, migrate
 from terrazzo.care.presence import PresenceMap, presence_map
 from terrazzo.care.repair import Lost, RepairReport, repair
-from terrazzo.care.report import KINDS, Problem, Report
+from terrazzo.care.report import KINDS, NOTES, Note, Problem, Report
 from terrazzo.care.reshard import reshard
 from terrazzo.care.shard_map import ShardMap, shard_map
 from terrazzo.care.stating import state_shards
 
 __all__ = [
     "KINDS",
+    "NOTES",
     "CompactReport",
     "Lost",
     "Migration",
+    "Note",
     "PresenceMap",
     "Problem",
     "RepairReport",

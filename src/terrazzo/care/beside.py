@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,21 @@ from terrazzo.errors import TerrazzoError
 from terrazzo.stores.files import Files
 from terrazzo.stores.local import LocalStore
 
-__all__ = ["Beside", "Record", "digest"]
+__all__ = ["UNPLACED", "Beside", "Record", "digest", "is_saved"]
+
+#: what the folder beside an array is called, after the array
+UNPLACED = ".unplaced"
+SAVED = re.compile(r"journal/(over|.+\.json)|.+\.damaged|.+-at-\d+\.(npy|chunk)")
 
 FORMAT = "terrazzo repair 1"
 JOURNAL = "journal/"
 #: says that the journal was told of, while its records go
 OVER = "journal/over"
+
+
+def is_saved(name: str) -> bool:
+    """Whether a file in such a folder is named as what is put into it."""
+    return SAVED.fullmatch(name) is not None
 
 
 def digest(body: Any) -> str:

@@ -19,7 +19,7 @@ from terrazzo.codecs.chain import Chain
 from terrazzo.errors import TerrazzoError
 from terrazzo.shard import EMPTY
 
-__all__ = ["carve_chunks", "find_indexes"]
+__all__ = ["carve_chunks", "checks_index", "delimits", "find_indexes", "words_at"]
 
 Entries = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -35,20 +35,44 @@ WINDOW = 1 << 20
 def carve_chunks(body: Any, ranges: list[tuple[int, int]], chain: Chain) -> Iterator[tuple[int, int]]:
     """(offset, nbytes) of everything in these (start, stop) of `body` that decodes as a chunk of the chain."""
     view = memoryview(body).cast("B")
-    names = [codec.name for codec in chain.compressors]
-    tail = 0
-    while names and names[-1] == "crc32c":
-        names.pop()
-        tail += CRC_NBYTES
+    names, tail = _outermost(chain)
     for start, stop in ranges:
         part = view[start:stop]
-        if not names:
+        if not names and isinstance(chain.serializer, ShardingIndexed):
+            found = _nested(part, chain, tail)
+        elif not names:
             found = _fixed(part, chain)
         else:
             finder = _FINDERS.get(names[-1])
             found = iter(()) if finder is None else _framed(part, chain, finder, tail)
         for at, nbytes in found:
             yield start + at, nbytes
+
+
+def delimits(chain: Chain, encoded: memoryview | None = None) -> bool:
+    """Whether chunks of a chain tell where they end, so that other bytes do not decode; of `encoded` whether it does
+    not go on behind its frame."""
+    names, tail = _outermost(chain)
+    if not names:
+        inner = chain.serializer
+        return bool(tail) or (isinstance(inner, ShardingIndexed) and checks_index(inner))
+    finder = _FINDERS.get(names[-1])
+    return encoded is None or tail > 0 or finder is None or finder(encoded, 0, chain) == len(encoded)
+
+
+def checks_index(sharding: ShardingIndexed) -> bool:
+    """Whether a wrong index is told by its checksum."""
+    return any(codec.name == "crc32c" for codec in sharding.index_codecs)
+
+
+def _outermost(chain: Chain) -> tuple[list[str], int]:
+    """The names of the compressors, and the bytes of the checksums behind them."""
+    names = [codec.name for codec in chain.compressors]
+    tail = 0
+    while names and names[-1] == "crc32c":
+        names.pop()
+        tail += CRC_NBYTES
+    return names, tail
 
 
 def find_indexes(body: Any, count: tuple[int, ...], sharding: ShardingIndexed) -> list[tuple[int, Entries]]:
@@ -63,8 +87,8 @@ def find_indexes(body: Any, count: tuple[int, ...], sharding: ShardingIndexed) -
         many = min(WINDOW, size - nbytes + 1 - first)
         good = np.ones(many, np.bool_)
         for k in {0, n - 1, n // 2, *range(looked_at[1])}:
-            offset = _words(view, first + 16 * k, many)
-            length = _words(view, first + 16 * k + 8, many)
+            offset = words_at(view, first + 16 * k, many)
+            length = words_at(view, first + 16 * k + 8, many)
             void = (offset == EMPTY) & (length == EMPTY)
             good &= void | ((offset < size) & (length > 0) & (length <= size) & (offset + length <= size))
             if not good.any():
@@ -78,7 +102,7 @@ def find_indexes(body: Any, count: tuple[int, ...], sharding: ShardingIndexed) -
     return found[::-1]
 
 
-def _words(view: memoryview, first: int, many: int) -> Entries:
+def words_at(view: memoryview, first: int, many: int) -> Entries:
     """The little-endian 64-bit number at every byte from `first` on."""
     raw = np.frombuffer(view[first : first + many + 7], np.uint8)
     words = np.zeros(many, np.uint64)
@@ -108,6 +132,27 @@ def _fixed(part: memoryview, chain: Chain) -> Iterator[tuple[int, int]]:
             at += nbytes
         else:
             at += 1
+
+
+def _nested(part: memoryview, chain: Chain, tail: int) -> Iterator[tuple[int, int]]:
+    """Shards within the shard, known by their indexes: they begin where an index says, or end with their last chunk."""
+    inner = chain.serializer
+    assert isinstance(inner, ShardingIndexed)
+    count = inner.chunks_per_shard(chain.specs[-1].shape)
+    nbytes = inner.index_nbytes(count)
+    at = 0
+    for end, entries in reversed(find_indexes(part, count, inner)):
+        stored = entries[entries[:, 0] != EMPTY].astype(np.int64)
+        if not len(stored):
+            continue
+        last = int(stored.sum(axis=1).max())
+        if inner.index_location == "start":
+            start, length = end - nbytes, last + tail
+        else:
+            start, length = end - nbytes - last, last + nbytes + tail
+        if start >= at and start + length <= len(part) and _decodes(part[start : start + length], chain):
+            yield start, length
+            at = start + length
 
 
 def _framed(

@@ -14,6 +14,7 @@ from typing import Any
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.documents import document_key, read_contents
 from terrazzo.arrays.place import StorePath
+from terrazzo.care.beside import UNPLACED, is_saved
 from terrazzo.care.objects import check_objects
 from terrazzo.care.report import Findings, Report
 from terrazzo.config import options_from
@@ -38,8 +39,8 @@ def check(
     """Look at an array, or at a group with all that is below it, and report what is wrong.
 
     node: an Array, a Group, or anything that `open` takes. verify_data: decode every stored chunk too, which reads
-    everything. max_seconds: stop looking after so long, and say so in the report. progress: counts stored objects.
-    Raises NodeNotFoundError where there is no node.
+    everything. max_seconds: stop looking after so long; the report says what was not looked at, and is not `ok`.
+    progress: counts stored objects. Raises NodeNotFoundError where there is no node.
     """
     place = place_of(node, mode="r", storage_options=storage_options)
     options = trusted(node, options_from({"missing": "fill"}))
@@ -49,13 +50,17 @@ def check(
     arrays = list(_documents(place, options, findings))
     total = sum(prod(array.shard_grid_shape) for array in arrays)
     with follow(progress, total, "checking") as step:
-        for array in arrays:
+        for number, array in enumerate(arrays):
+            if findings.late():
+                findings.leave(*(one.name for one in arrays[number:]))
+                return findings.report()
             left = prod(array.shard_grid_shape)
             for _ in check_objects(array, findings, verify_data):
                 if left:
                     step(1)
                     left -= 1
                 if findings.late():
+                    findings.leave(*(one.name for one in arrays[number:]))
                     return findings.report()
             step(left)  # what is not stored needs no look
     return findings.report()
@@ -71,6 +76,7 @@ def _documents(place: StorePath, options: Options, findings: Findings) -> Iterat
     while waiting:
         path, depth = waiting.pop()
         if findings.late():
+            findings.leave(*("/" + one for one, _ in [(path, depth), *reversed(waiting)]))
             return
         node = _node(place, path, options, findings)
         if node is None:
@@ -122,6 +128,8 @@ def _node(place: StorePath, path: str, options: Options, findings: Findings) -> 
             "document" if not isinstance(error, OSError) else "unreadable", "/" + path, key, str(error)
         )
         return None
+    if path != place.path and _saved_by_repair(place, path, findings):
+        return None
     if path == place.path:
         raise NodeNotFoundError(f"there is no array and no group at {place.name!r} in {place.store}")
     stray = next(iter(place.store.list_prefix(path + "/")), None)
@@ -133,6 +141,29 @@ def _node(place: StorePath, path: str, options: Options, findings: Findings) -> 
             f"keys such as {stray!r} lie below {'/' + path!r}, which has no document",
         )
     return None
+
+
+def _saved_by_repair(place: StorePath, path: str, findings: Findings) -> bool:
+    """Whether a folder without a document is what a repair in place saved beside an array; then it is noted."""
+    store = place.store
+    array = path.removesuffix(UNPLACED)
+    if array == path or not store.exists(document_key(array)):
+        return False
+    keys = list(store.list_prefix(path + "/"))
+    if not keys or not all(is_saved(key.removeprefix(path + "/")) for key in keys):
+        return False
+    nbytes = sum(store.getsize(key) or 0 for key in keys)
+    unfinished = any("/journal/" in key for key in keys)
+    what = "; that repair was cut off: repair in place again, which finishes it" if unfinished else ""
+    findings.note(
+        "saved",
+        "/" + array,
+        path + "/",
+        nbytes,
+        f"{path + '/'!r} has {len(keys):,} files of {nbytes:,} bytes that a repair of {'/' + array!r} saved; delete "
+        f"the folder when you need none of them{what}",
+    )
+    return True
 
 
 def _compare_consolidated(

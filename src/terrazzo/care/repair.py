@@ -19,7 +19,7 @@ import numpy as np
 from terrazzo.arrays.array import Array
 from terrazzo.arrays.place import StorePath
 from terrazzo.arrays.stored import layout_fingerprint, listed
-from terrazzo.care.beside import Beside, Record, digest
+from terrazzo.care.beside import UNPLACED, Beside, Record, digest
 from terrazzo.care.placing import later, put_objects
 from terrazzo.care.salvage import salvage
 from terrazzo.errors import TerrazzoError
@@ -42,16 +42,17 @@ Rows = tuple[np.ndarray[Any, Any], Entries]
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A chunk that could not be read. chunk: its index in the array's grid of (inner) chunks; None: which chunks the
-    shard had is not known."""
+    """A chunk that could not be read, or some of a shard. chunk: its index in the array's grid of (inner) chunks; None:
+    which chunks the shard had is not known, but that at most `chunks` of them are lost."""
 
     key: str
     chunk: tuple[int, ...] | None
     reason: str
+    chunks: int = 1
 
     def to_json(self) -> dict[str, Any]:
         chunk = None if self.chunk is None else list(self.chunk)
-        return {"key": self.key, "chunk": chunk, "reason": self.reason}
+        return {"key": self.key, "chunk": chunk, "chunks": self.chunks, "reason": self.reason}
 
 
 @dataclass(slots=True)
@@ -73,6 +74,11 @@ class RepairReport:
     refused: list[str] = field(default_factory=list)
 
     @property
+    def chunks_lost(self) -> int:
+        """How many chunks are lost, at most."""
+        return sum(one.chunks for one in self.lost)
+
+    @property
     def ok(self) -> bool:
         """Nothing is lost, and nothing was left as it is."""
         return not self.lost and not self.refused
@@ -83,6 +89,7 @@ class RepairReport:
             "place": self.place,
             "objects": self.objects,
             "chunks_kept": self.kept,
+            "chunks_lost_at_most": self.chunks_lost,
             "damaged": self.damaged,
             "lost": [one.to_json() for one in self.lost],
             "unplaced": self.unplaced,
@@ -90,9 +97,10 @@ class RepairReport:
         }
 
     def __str__(self) -> str:
+        upto = "up to " if any(one.chunk is None for one in self.lost) else ""
         return (
             f"{self.objects:,} objects, {len(self.damaged):,} of them damaged; {self.kept:,} chunks kept, "
-            f"{len(self.lost):,} lost, {len(self.unplaced):,} saved without a place"
+            f"{upto}{self.chunks_lost:,} lost, {len(self.unplaced):,} saved without a place"
         )
 
 
@@ -144,7 +152,7 @@ def repair(
         if record.after is None and array.chunk_store.getsize(record.key) is None:
             array.chunk_store.hold(record.key).release()  # who removed it may have left the lock
             report.objects += 1
-            _report(record, report)
+            _report(array, record, report)
     target.store.sync()
     if in_place:
         beside.clear()
@@ -167,7 +175,7 @@ def _target(array: Array, to: StoreLike, in_place: bool, unplaced: Any) -> tuple
     if unplaced is not None:
         folder = Path(unplaced)
     elif folder is not None:
-        folder = folder.with_name(folder.name + ".unplaced")
+        folder = folder.with_name(folder.name + UNPLACED)
     local = _local_store(target)
     return target, Beside(folder, None if local is None else local.files)
 
@@ -223,14 +231,14 @@ def _repair_copy(
         body = array.chunk_store.get(key)
     except (TerrazzoError, OSError) as error:
         report.objects += 1
-        report.lost.append(Lost(key, None, f"the object cannot be read: {error}"))
+        _unreadable(array, key, error, report)
         return
     if body is None:
         return
     report.objects += 1
     found = _looked_at(array, place, body, known)
     if not found.whole and not found.foreign:
-        _report(_record(array, key, body, found, beside), report)
+        _report(array, _record(array, key, body, found, beside), report)
     else:
         report.kept += found.kept
         report.refused += [key] * found.foreign
@@ -257,13 +265,13 @@ def _repair_in_place(
         try:
             ((part,),) = store.fetch([(source, [(0, size_of(source))])])
         except (TerrazzoError, OSError) as error:
-            report.lost.append(Lost(key, None, f"the object cannot be read: {error}"))
+            _unreadable(array, key, error, report)
             return
         body = bytes(part)
         record = decided.pop(key, None)
         version = None if record is None else digest(body)
         if record is not None and version == record.after:
-            _report(record, report)
+            _report(array, record, report)
             return
         if record is not None and version == record.before and _fits(array, place, body, record):
             new = _as_decided(array, place, body, record)
@@ -284,15 +292,32 @@ def _repair_in_place(
             change = Put(hold, sink)
         store.commit([change], array.options.durability)
     array.index_cache.drop(key)
-    _report(record, report)
+    _report(array, record, report)
 
 
-def _report(record: Record, report: RepairReport) -> None:
+def _unreadable(array: Array, key: str, error: Exception, report: RepairReport) -> None:
+    report.lost.append(Lost(key, None, f"the object cannot be read: {error}", _most_chunks(array, key)))
+
+
+def _most_chunks(array: Array, key: str) -> int:
+    """How many chunks an object can have."""
+    place = array.layout.keys.parse(key.removeprefix(array.layout.prefix), array.ndim)
+    if array.layout.sharding is None or place is None:
+        return 1
+    return prod(array.layout.counts(np.array([place], np.int64).reshape(1, array.ndim))[0])
+
+
+def _report(array: Array, record: Record, report: RepairReport) -> None:
     report.kept += record.kept
     report.damaged[record.key] = record.source
     report.unplaced += record.unplaced
     for chunk, reason in record.lost:
-        report.lost.append(Lost(record.key, None if chunk is None else tuple(chunk), reason))
+        if chunk is not None:
+            report.lost.append(Lost(record.key, tuple(chunk), reason))
+        else:
+            named = sum(one is not None for one, _ in record.lost)
+            most = max(1, _most_chunks(array, record.key) - record.kept - named)
+            report.lost.append(Lost(record.key, None, reason, most))
 
 
 def _record(array: Array, key: str, body: bytes, found: _Found, beside: Beside) -> Record:
@@ -331,6 +356,8 @@ def _looked_at(array: Array, place: tuple[int, ...], body: bytes, known: Rows | 
     ]
     if found.source == "nothing" and not lost:
         lost = [(None, "its index is gone, and no older one and no manifest tells its chunks' places")]
+    if found.doubt is not None:
+        lost.append((None, found.doubt))
     new = _rebuilt(array, count, body, found.entries)
     return _Found(new, kept, found.source, found.entries, lost, found.unplaced)
 

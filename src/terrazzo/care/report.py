@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["KINDS", "Findings", "Problem", "Report"]
+__all__ = ["KINDS", "NOTES", "Findings", "Note", "Problem", "Report"]
 
 #: problems kept; a hierarchy with more is broken as a whole
 MOST = 10_000
@@ -27,6 +27,34 @@ KINDS: dict[str, tuple[bool, str]] = {
     "orphan": (False, "keys below a place without a document: they belong to no node"),
     "consolidated": (False, "consolidated metadata that no longer say what the documents say"),
 }
+
+
+#: every kind of note: nothing is wrong, and somebody may want to know
+NOTES: dict[str, str] = {
+    "saved": "what a repair saved beside an array: damaged objects as they were, and chunks without a place",
+}
+#: nodes named that were not looked at
+MOST_UNCHECKED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that is no problem. key: where it lies. nbytes: how large it is. kind: one of NOTES."""
+
+    node: str
+    key: str
+    kind: str
+    nbytes: int
+    sentence: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "node": self.node,
+            "key": self.key,
+            "kind": self.kind,
+            "nbytes": self.nbytes,
+            "sentence": self.sentence,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +90,13 @@ class Problem:
 class Report:
     """What a check looked at and found.
 
-    complete: False where `max_seconds` ended it. listed: False where the store cannot list, so that foreign keys and
-    chunks outside the grid were not looked for. verified: whether chunks were decoded. objects: stored chunks and
+    complete: False where `max_seconds` ended it; unchecked: paths of the groups (with all below them) and arrays that
+    were not looked at, or not wholly, the first thousand. listed: False where the store cannot list, so that foreign
+    keys and chunks outside the grid were not looked for. verified: whether chunks were decoded. objects: stored chunks and
     shards; chunks: stored chunks, inner ones where there are shards; decoded: those that decoded. nbytes: bytes of the
     objects; dead_nbytes: bytes in shards that no chunk and no index covers; slack_nbytes: of them, those that look like
     slack, left free for chunks to grow (None: data were not read, and the index cannot tell). left_out: problems past
-    those kept.
+    those kept. notes: what is no problem.
     """
 
     groups: int = 0
@@ -83,11 +112,13 @@ class Report:
     verified: bool = False
     problems: tuple[Problem, ...] = ()
     left_out: int = 0
+    unchecked: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Nothing was found."""
-        return not self.problems
+        """Everything was looked at, and nothing is wrong."""
+        return self.complete and not self.problems
 
     @property
     def corrupt(self) -> bool:
@@ -99,6 +130,7 @@ class Report:
             "ok": self.ok,
             "corrupt": self.corrupt,
             "complete": self.complete,
+            "unchecked": list(self.unchecked),
             "listed": self.listed,
             "verified": self.verified,
             "groups": self.groups,
@@ -111,14 +143,25 @@ class Report:
             "slack_nbytes": self.slack_nbytes,
             "problems": [problem.to_json() for problem in self.problems],
             "problems_left_out": self.left_out,
+            "notes": [note.to_json() for note in self.notes],
         }
 
     def __str__(self) -> str:
-        found = "nothing is wrong" if self.ok else f"{len(self.problems) + self.left_out} problems"
         return (
-            f"{self.groups} groups, {self.arrays} arrays, {self.objects} objects, {self.chunks} chunks: {found}"
+            f"{self.groups} groups, {self.arrays} arrays, {self.objects} objects, {self.chunks} chunks: {self.verdict}"
             + ("" if self.verified else " (chunks were not decoded)")
-            + ("" if self.complete else " (not everything was looked at)")
+        )
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in some words."""
+        many = len(self.problems) + self.left_out
+        found = f"{many:,} problem{'s' * (many != 1)}" if many else "nothing is wrong"
+        if self.complete:
+            return found
+        names = ", ".join(map(repr, self.unchecked[:3])) + (" and more" if len(self.unchecked) > 3 else "")
+        return (
+            f"{found if many else 'no problem'} in what was looked at; not looked at, or not wholly: {names}"
         )
 
 
@@ -126,9 +169,13 @@ class Findings:
     """A report under construction: what a running check has found so far."""
 
     def __init__(self, max_seconds: float | None = None) -> None:
+        if max_seconds is not None and not max_seconds >= 0:
+            raise ValueError(f"max_seconds is {max_seconds!r}; a number of seconds from 0 on is allowed")
         self._end = None if max_seconds is None else time.monotonic() + max_seconds
         self._problems: list[Problem] = []
         self._left_out = 0
+        self._notes: list[Note] = []
+        self._unchecked: list[str] = []
         self.groups = self.arrays = self.objects = self.chunks = self.decoded = 0
         self.nbytes = self.dead_nbytes = self.slack_nbytes = 0
         self.complete = self.listed = True
@@ -141,6 +188,14 @@ class Findings:
             self._problems.append(Problem(node, key, chunk, kind, sentence))
         else:
             self._left_out += 1
+
+    def note(self, kind: str, node: str, key: str, nbytes: int, sentence: str) -> None:
+        self._notes.append(Note(node, key, kind, nbytes, sentence))
+
+    def leave(self, *nodes: str) -> None:
+        """These nodes are not looked at, or not wholly."""
+        self.complete = False
+        self._unchecked += nodes[: MOST_UNCHECKED - len(self._unchecked)]
 
     def late(self) -> bool:
         """Whether the time is over; from then on the report is not complete."""
@@ -163,4 +218,6 @@ class Findings:
             verified=self.verified,
             problems=tuple(sorted(self._problems, key=lambda p: (p.node, p.key, p.chunk or ()))),
             left_out=self._left_out,
+            unchecked=tuple(self._unchecked),
+            notes=tuple(sorted(self._notes, key=lambda note: (note.node, note.key))),
         )

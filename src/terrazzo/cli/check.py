@@ -11,6 +11,8 @@ from terrazzo.drawing import nbytes_text, printable
 __all__ = ["NAME", "add_arguments", "run"]
 
 NAME = "check"
+#: the time was over before everything was looked at
+INCOMPLETE = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +20,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify-data", action="store_true", help="decode every stored chunk: reads everything"
     )
-    parser.add_argument("--max-seconds", type=float, metavar="S", help="stop after so long")
+    parser.add_argument(
+        "--max-seconds",
+        type=_seconds,
+        metavar="S",
+        help=f"stop after so long; exit code {INCOMPLETE} where something was not looked at",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 on")
+    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,12 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report.to_json())
     else:
         _print(report)
-    return 4 if report.corrupt else 1 if not report.ok else 0
+    return 4 if report.corrupt else INCOMPLETE if not report.complete else 1 if not report.ok else 0
 
 
 def _print(report: Report) -> None:
     for problem in report.problems:
         print_lines(f"{problem.kind}: {printable(problem.sentence)}")
+    for note in report.notes:
+        print_lines(f"note: {printable(note.sentence)}")
     if report.left_out:
         print_lines(f"and {report.left_out:,} problems more")
     lines = [
@@ -52,8 +71,9 @@ def _print(report: Report) -> None:
         lines.append("chunks were not decoded (--verify-data does)")
     if not report.listed:
         lines.append("the store cannot list: foreign keys were not looked for")
-    if not report.complete:
-        lines.append("the time was over before everything was looked at")
-    found = len(report.problems) + report.left_out
-    lines.append("nothing is wrong" if report.ok else counted(found, "problem"))
+    lines.append(printable(report.verdict))
     print_lines("; ".join(lines))
+    if not report.complete:
+        print_lines(
+            f"the time was over before everything was looked at: {counted(len(report.unchecked), 'node')}"
+        )

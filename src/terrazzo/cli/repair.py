@@ -6,7 +6,7 @@ import argparse
 
 from terrazzo.care.repair import repair
 from terrazzo.care.stating import state_shards
-from terrazzo.cli.output import address_shown, parse_counts, print_json, print_lines
+from terrazzo.cli.output import address_shown, counted, parse_counts, print_json, print_lines
 from terrazzo.drawing import printable
 
 __all__ = ["NAME", "add_arguments", "run"]
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report.to_json())
     else:
         for one in report.lost[:SHOWN]:
-            what = "all its chunks" if one.chunk is None else f"chunk {one.chunk}"
+            what = f"up to {counted(one.chunks, 'chunk')}" if one.chunk is None else f"chunk {one.chunk}"
             print_lines(f"lost: {printable(one.key)}, {what}: {printable(one.reason)}")
         if len(report.lost) > SHOWN:
             print_lines(f"and {len(report.lost) - SHOWN:,} more")

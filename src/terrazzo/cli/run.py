@@ -66,6 +66,7 @@ EXIT_CODES = {
     2: "wrong usage",
     3: "not found",
     4: "corrupt: values are lost or unreadable",
+    5: "incomplete: the time of a check was over before everything was looked at",
     130: "interrupted",
 }
 
