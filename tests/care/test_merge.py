@@ -166,3 +166,24 @@ def test_a_document_that_tells_nonsense_of_a_merge() -> None:
     array.store.set("zarr.json", json.dumps(document).encode())
     with pytest.raises(MetadataError, match="does not describe a merge"):
         terrazzo.open_array(array.store)
+
+
+def test_chunks_outside_do_not_come_back_with_other_edges() -> None:
+    """They were left there by a resize; merging gives their rows other edges."""
+    store = MemoryStore()
+    array = terrazzo.create_array(store, shape=(6, 6), dtype="i4", chunks=([5, 1], 3), fill_value=-1)
+    array[...] = 7
+    array.resize((6, 2), delete_outside_chunks=False)
+    array = merge(terrazzo.open_array(store, mode="r+"), edge=8)
+    assert array.append(np.full((6, 4), 8, "i4"), axis=1) == (6, 6)
+    assert (array[:, :2] == 7).all() and (array[:, 2:] == 8).all()
+
+
+def test_chunks_outside_that_were_not_merged_stay() -> None:
+    store = MemoryStore()
+    array = terrazzo.create_array(store, shape=(10, 6), dtype="i4", chunks=([4, 4, 1, 1], 3), fill_value=-1)
+    array[...] = 7
+    array.resize((10, 3), delete_outside_chunks=False)
+    array = merge(terrazzo.open_array(store, mode="r+"), edge=4)
+    array.resize((10, 6))
+    assert (array[:8] == 7).all() and (array[8:, 3:] == -1).all()

@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any
 
 from terrazzo.arrays.documents import alone_at_the_end, change_document, read_document
+from terrazzo.arrays.surplus import surplus_keys
 from terrazzo.errors import MetadataError, ReadOnlyError
 from terrazzo.layout import Layout
 from terrazzo.metadata import ArrayMetadata, Extension
@@ -69,6 +70,7 @@ def finish(
                 chunk_store.set(key, body)
         count = new.grid.grid_shape(new.shape)[axis]
         chunk_store.erase_values(new_key for _, new_key in merged_keys(beside, old, axis, count))
+        chunk_store.erase_values(_outside(chunk_store, old, axis, first))
         answer = change_document(store, path, ArrayMetadata, lambda found: _without(found, merged), options)
         store.erase_prefix(staging(path) + "/c/")
     return answer
@@ -81,6 +83,16 @@ def merged_keys(beside: Layout, layout: Layout, axis: int, first: int) -> Iterat
     waiting, prefix, key = beside.prefix + "c/", layout.prefix, layout.keys.key
     for index in product(*spans):
         yield waiting + "/".join(map(str, index)), prefix + key(index)
+
+
+def _outside(store: Store, layout: Layout, axis: int, first: int) -> Iterator[str]:
+    """The keys of stored chunks outside the array from index `first` along `axis`: when it grows they would come back
+    with other edges than they were made with."""
+    start = len(layout.prefix)
+    for key in surplus_keys(store, layout, layout):
+        index = layout.keys.parse(key[start:], layout.ndim)
+        if index is not None and index[axis] >= first:
+            yield key
 
 
 def _read(document: ArrayMetadata, path: str) -> tuple[int, int, ArrayMetadata]:

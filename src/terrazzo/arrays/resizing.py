@@ -6,7 +6,7 @@ Specification: Zarr core 3.0, "Resizing" (non-normative).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from terrazzo.arrays.documents import alone_at_the_end, change_document, read_document
 from terrazzo.arrays.early import layout_of
 from terrazzo.arrays.merging import MEMBER, finish
+from terrazzo.arrays.surplus import surplus_keys
 from terrazzo.chunk_grid import chunk_grid_from_extension
 from terrazzo.errors import ConflictError, UnsupportedError
 from terrazzo.layout import Layout
@@ -25,7 +26,7 @@ from terrazzo.write import Ends
 if TYPE_CHECKING:
     from terrazzo.arrays.array import Array
 
-__all__ = ["change_shape", "ends_of", "grown", "resize", "resized", "surplus_keys"]
+__all__ = ["change_shape", "ends_of", "grown", "resize", "resized"]
 
 
 def resized(document: ArrayMetadata, shape: tuple[int, ...], layout: Layout) -> ArrayMetadata:
@@ -132,35 +133,6 @@ def refuse_surplus(store: Store, layout: Layout, shape: tuple[int, ...]) -> None
             f"{key!r} lies outside the new shape {shape}, and {store} cannot erase it; delete_outside_chunks=False "
             "keeps such chunks, and their values come back when the array grows"
         )
-
-
-def surplus_keys(store: Store, old: Layout, new: Layout) -> Iterator[str]:
-    """The keys of stored chunks that lie wholly outside the new shape, one by one."""
-    inside = new.grid.grid_shape(new.shape)
-    if store.listable:
-        start = len(old.prefix)
-        for key in list(store.list_prefix(old.prefix)):
-            index = old.keys.parse(key[start:], old.ndim)
-            if index is not None and any(i >= n for i, n in zip(index, inside, strict=True)):
-                yield key
-        return
-    before = old.grid.grid_shape(old.shape)
-    # peel the old grid dimension by dimension: each surplus index appears once
-    for axis in range(old.ndim):
-        kept = [range(min(a, b)) for a, b in zip(before[:axis], inside[:axis], strict=True)]
-        rest = [range(n) for n in before[axis + 1 :]]
-        for index in _product([*kept, range(inside[axis], before[axis]), *rest]):
-            yield old.prefix + old.keys.key(index)
-
-
-def _product(ranges: list[range]) -> Iterator[tuple[int, ...]]:
-    """Like itertools.product, which would first make tuples of the ranges."""
-    if not ranges:
-        yield ()
-        return
-    for head in ranges[0]:
-        for tail in _product(ranges[1:]):
-            yield (head, *tail)
 
 
 def ends_of(array: Array, layout: Layout) -> Ends:
