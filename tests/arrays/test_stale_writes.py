@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import terrazzo
+from terrazzo.arrays.appending import ArrayEnd
 from terrazzo.care import merge
 from terrazzo.errors import ConflictError
 from terrazzo.storage import LocalStore, MemoryStore
@@ -125,6 +126,29 @@ def test_an_appender_that_comes_between_the_look_and_the_commit(layout: str) -> 
         found = terrazzo.open_array(store, mode="r")[...]
         assert (found[:10] == 300).all() and len(found) in (10, 13)
         assert (found[10:] == 7).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("store", STORES)
+def test_a_buffered_writer_that_has_stored_steps_and_not_told_of_them(
+    store: str, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its steps are stored ahead of the document: who finds it between the two keeps what lies past the end."""
+    place = STORES[store](tmp_path)
+    made(place, layout)
+    stale = terrazzo.open_array(place, mode="r+")
+    before = ArrayEnd.grow
+
+    def late(end: ArrayEnd, *what: Any) -> Any:
+        stale[...] = 100
+        return before(end, *what)
+
+    monkeypatch.setattr(ArrayEnd, "grow", late)
+    with terrazzo.open_array(place, mode="r+").writer(axis=0) as writer:
+        writer.append(np.full((9, 4), 7))
+    found = terrazzo.open_array(place, mode="r")[...]
+    assert (found[:10] == 100).all() and len(found) == 19
+    assert (found[10:] == 7).all()
 
 
 def test_what_it_costs_far_away() -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from terrazzo.arrays.remembered import node_from
 from terrazzo.dialects import dialect_of
-from terrazzo.errors import ConflictError, LimitError, NodeNotFoundError
+from terrazzo.errors import ConflictError, HeldError, LimitError, NodeNotFoundError
 from terrazzo.metadata import ArrayMetadata, GroupMetadata
 from terrazzo.options import Options
 from terrazzo.stores.flow import watched
@@ -25,6 +25,7 @@ __all__ = [
     "create_document",
     "document_key",
     "erase_document",
+    "is_busy_at_the_end",
     "node_from_content",
     "read_contents",
     "read_document",
@@ -128,8 +129,23 @@ def alone_at_the_end(store: Store, path: str) -> Iterator[None]:
 
     Where holds are no locks, this is so within this process; others are told by the versions of the document.
     """
-    with store.hold(f"{path}/__append" if path else "__append", blind=True):
+    with store.hold(_end_key(path), blind=True):
         yield
+
+
+def _end_key(path: str) -> str:
+    return f"{path}/__append" if path else "__append"
+
+
+def is_busy_at_the_end(store: Store, path: str) -> bool:
+    """Whether somebody is alone at the end of the array now; False where holds are no locks. Waits for nobody."""
+    if store.exclusion == "versions":
+        return False
+    try:
+        with store.hold(_end_key(path), timeout=0.0, blind=True):
+            return False
+    except HeldError:
+        return True
 
 
 def erase_document(store: Store, path: str, options: Options) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from terrazzo.arrays.documents import alone_at_the_end, change_document, read_document
+from terrazzo.arrays.documents import alone_at_the_end, change_document, is_busy_at_the_end, read_document
 from terrazzo.arrays.early import layout_of
 from terrazzo.arrays.merging import MEMBER, finish
 from terrazzo.arrays.surplus import surplus_keys
@@ -147,8 +147,10 @@ def ends_of(array: Array, layout: Layout) -> Ends:
 def is_longer(array: Array, layout: Layout) -> bool:
     """Whether the array as it is stored now goes further than the layout, along any axis.
 
-    Raises ConflictError where its chunks lie elsewhere by now: they were merged.
+    So it is taken to be while a buffered writer may have stored steps past the end that its document does not tell of
+    yet. Raises ConflictError where its chunks lie elsewhere by now: they were merged.
     """
+    growing = is_busy_at_the_end(array.store, array.path)  # looked at first: who is done by then has told
     document = read_document(array.store, array.path, array.options)
     if not isinstance(document, ArrayMetadata) or len(document.shape) != layout.ndim:
         return False  # deleted meanwhile: nothing of others is there
@@ -158,4 +160,4 @@ def is_longer(array: Array, layout: Layout) -> bool:
             raise ConflictError(
                 f"array {array.name!r}: its chunks were merged since it was opened; open it again to write"
             )
-    return any(n > m for n, m in zip(document.shape, layout.shape, strict=True))
+    return growing or any(n > m for n, m in zip(document.shape, layout.shape, strict=True))
