@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -128,6 +130,25 @@ def test_case_23_a_worker_is_killed(expected: dict[str, bytes], tmp_path: Path) 
     report = dispatched(config_of(workers=2), tmp_path / "store", "processes", before)
     assert (tmp_path / "died").exists() and report.retried >= 1 and not report.failures
     assert report.shards == 6 and objects(tmp_path / "store") == expected
+
+
+def test_a_script_that_runs_the_engine_at_its_top_is_told_so(tmp_path: Path) -> None:
+    """Every worker imports it anew, starts an engine in turn, and dies of it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from terrazzo.gridding.engines import engine_from\n"
+        "engine = engine_from('processes', 1)\n"
+        "engine.check(len, 'abc')\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and last.startswith(
+        "terrazzo.gridding.errors.GridConfigError: the engine processes"
+    )
+    assert 'below `if __name__ == "__main__":`' in last
+    guarded = script.read_text().replace("engine = ", "if __name__ == '__main__':\n    engine = ")
+    script.write_text(guarded.replace("\nengine.check", "\n    engine.check") + "    engine.close()\n")
+    assert subprocess.run([sys.executable, script], capture_output=True, timeout=120).returncode == 0
 
 
 def test_a_shard_that_kills_every_worker_is_found_and_the_others_are_made(

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import terrazzo
-from terrazzo.errors import BoundsCheckError, NodeNotFoundError, SelectionError
-from terrazzo.gridding import GridMismatchError, GridStore, open_grid, run
+from terrazzo.errors import BoundsCheckError, LimitError, NodeNotFoundError, SelectionError
+from terrazzo.gridding import Config, GridMismatchError, GridStore, open_grid, run
 from terrazzo.gridding.configuration import grid_from
 from terrazzo.gridding.healpix import deinterleave
 from terrazzo.gridding.regions import Box, Polygon
+from terrazzo.gridding.template import make_template
 from terrazzo.stores.store import Open, Source, Store
 from terrazzo.stores.watching import CountingStore
 from tests.gridding.cases import (
@@ -282,6 +283,22 @@ def test_parents_and_pictures(stores: dict[str, GridStore]) -> None:
         flat.parent(3, 1)
     with pytest.raises(BoundsCheckError):
         store.parent(0, 12)
+
+
+def test_parents_that_are_too_large_are_refused(tmp_path: Path) -> None:
+    make_template(Config.from_dict(configuration(healpix(8, 13, 19), HEIGHTS)), tmp_path)
+    store = open_grid(tmp_path)
+    with pytest.raises(LimitError, match=r"has 274,877,906,944 cells of order 19, .* raise `memory`"):
+        store.parent(0, 11)
+    assert len(store.parent(12, 5)) == 4**7
+    config = Config.from_dict(configuration(healpix(6, 9, 12), HEIGHTS))
+    make_template(config, tmp_path / "small")
+    small = terrazzo.open_group(tmp_path / "small", mode="r", config={"memory": 4 << 10})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("terrazzo.gridding.reader.MOST_NBYTES", 1 << 10)
+        with pytest.raises(LimitError, match="at most 4,096 are read"):
+            open_grid(small).parent(6, 0)
+        assert len(open_grid(small).parent(9, 0)) == 64
 
 
 class Ranges(Store):

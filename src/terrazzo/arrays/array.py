@@ -23,6 +23,8 @@ from terrazzo.arrays.merging import MEMBER, finish
 from terrazzo.arrays.place import Placed
 from terrazzo.arrays.selections import BlockView, OrthogonalView, VectorView, without_fields
 from terrazzo.arrays.transfers import getting, in_order, refuse_reading, setting
+from terrazzo.dialects import as_stored
+from terrazzo.errors import MetadataError
 from terrazzo.index import IndexCache
 from terrazzo.indexing import (
     Projection,
@@ -65,10 +67,13 @@ class Array(Placed, Chunked, Described, Entrances):
         self._options = options
         self._strategy = strategy or Replace()
         self._read_only = read_only or not store.writable
-        self._chunk_store = transformed(store, path, metadata)
-        if MEMBER in metadata.extra:
-            metadata = self._metadata = finish(store, self._chunk_store, path, metadata, options)
-        self._layout = layout_of(self._chunk_store, path, metadata, options)
+        try:
+            self._chunk_store = transformed(store, path, metadata)
+            if MEMBER in metadata.extra:
+                metadata = self._metadata = finish(store, self._chunk_store, path, metadata, options)
+            self._layout = layout_of(self._chunk_store, path, metadata, options)
+        except MetadataError as error:
+            raise as_stored(error, store, path) from None
         self._cache = IndexCache(options.index_cache_nbytes)
         self._outcomes = Outcomes()
         self._chunks = ChunkCache(options.chunk_cache_nbytes) if options.chunk_cache_nbytes else None

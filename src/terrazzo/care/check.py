@@ -153,6 +153,7 @@ def _saved_by_repair(place: StorePath, path: str, findings: Findings) -> bool:
     if not keys or not all(is_saved(key.removeprefix(path + "/")) for key in keys):
         return False
     nbytes = sum(store.getsize(key) or 0 for key in keys)
+    files = "file" if len(keys) == 1 else "files"
     unfinished = any("/journal/" in key for key in keys)
     what = "; that repair was cut off: repair in place again, which finishes it" if unfinished else ""
     findings.note(
@@ -160,7 +161,7 @@ def _saved_by_repair(place: StorePath, path: str, findings: Findings) -> bool:
         "/" + array,
         path + "/",
         nbytes,
-        f"{path + '/'!r} has {len(keys):,} files of {nbytes:,} bytes that a repair of {'/' + array!r} saved; delete "
+        f"{path + '/'!r} has {len(keys):,} {files} of {nbytes:,} bytes that a repair of {'/' + array!r} saved; delete "
         f"the folder when you need none of them{what}",
     )
     return True

@@ -92,11 +92,11 @@ class Report:
 
     complete: False where `max_seconds` ended it; unchecked: paths of the groups (with all below them) and arrays that
     were not looked at, or not wholly, the first thousand. listed: False where the store cannot list, so that foreign
-    keys and chunks outside the grid were not looked for. verified: whether chunks were decoded. objects: stored chunks and
-    shards; chunks: stored chunks, inner ones where there are shards; decoded: those that decoded. nbytes: bytes of the
-    objects; dead_nbytes: bytes in shards that no chunk and no index covers; slack_nbytes: of them, those that look like
-    slack, left free for chunks to grow (None: data were not read, and the index cannot tell). left_out: problems past
-    those kept. notes: what is no problem.
+    keys and chunks outside the grid were not looked for. verified: whether chunks were decoded. objects: stored chunks
+    and shards; chunks: stored chunks, inner ones where there are shards; decoded: those that decoded. nbytes: bytes of
+    the objects; dead_nbytes: bytes in shards that no chunk and no index covers; slack_nbytes: of them, those that look
+    like slack, left free for chunks to grow (None: data were not read, and the index cannot tell). left_out: problems
+    past those kept. notes: what is no problem.
     """
 
     groups: int = 0

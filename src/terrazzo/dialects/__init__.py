@@ -4,7 +4,7 @@ What it does not do: read or write chunks. A view renames keys and translates do
 flows, groups, care, knows Zarr 3 alone, and chunks are read and written as fast as anywhere.
 """
 
-from terrazzo.dialects.detect import DIALECTS, dialect_of, find_view, is_entry_point, view_of
+from terrazzo.dialects.detect import DIALECTS, as_stored, dialect_of, find_view, is_entry_point, view_of
 from terrazzo.dialects.draft import DraftView
 from terrazzo.dialects.n5 import N5View
 from terrazzo.dialects.v2 import V2View
@@ -16,6 +16,7 @@ __all__ = [
     "DraftView",
     "N5View",
     "V2View",
+    "as_stored",
     "dialect_of",
     "find_view",
     "is_entry_point",

@@ -25,7 +25,7 @@ from terrazzo.stores.flow import watched
 from terrazzo.stores.store import Open, Source, Store
 from terrazzo.stores.wrappers import ReadOnlyStore
 
-__all__ = ["DIALECTS", "dialect_of", "find_view", "is_entry_point", "view_of"]
+__all__ = ["DIALECTS", "as_stored", "dialect_of", "find_view", "is_entry_point", "view_of"]
 
 #: what `dialect=` takes: Zarr 3, Zarr 2, the draft as zarr-python wrote it, the draft to the letter, N5 (read)
 DIALECTS = ("v3", "v2", "P", "D", "n5")
@@ -40,6 +40,20 @@ def dialect_of(store: Store) -> DialectView | None:
     if isinstance(store, ReadOnlyStore):
         return dialect_of(store.store)
     return store if isinstance(store, DialectView) else None
+
+
+def as_stored(error: MetadataError, store: Store, path: str) -> MetadataError:
+    """An error in what a view shows as the document of an array, named by the document that holds it."""
+    view = dialect_of(store)
+    if view is None:
+        return error
+    shown, stored = (f"{path}/zarr.json" if path else "zarr.json"), view.held_keys(path)[0]
+
+    def named(text: str) -> str:
+        return stored + text.removeprefix(shown) if text.startswith(f"{shown}: ") else text
+
+    lines = "\n".join(map(named, str(error).splitlines()))
+    return type(error)(lines, tuple((named(where), said) for where, said in error.problems))
 
 
 def is_entry_point(content: bytes | None) -> bool:

@@ -12,6 +12,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from terrazzo.gridding.errors import GridConfigError
@@ -84,6 +85,16 @@ class Pool(Engine):
             return self._executor.submit(function, *arguments)
         # as bytes: what cannot be opened over there is an error of the call, not the end of the worker
         return self._executor.submit(_carried, pickle.dumps((function, arguments)))
+
+    def check(self, arrive: Callable[[Any], Any], what: Any) -> None:
+        try:
+            super().check(arrive, what)
+        except BrokenProcessPool as error:
+            raise GridConfigError(
+                f"the engine {self.name} lost its workers before any of them did anything: {error} In a script, put "
+                'what runs the engine below `if __name__ == "__main__":`, since every worker imports the script anew; '
+                "or use the engine threads"
+            ) from error
 
     def restart(self) -> None:
         if self._owned:

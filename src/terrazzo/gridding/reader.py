@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from terrazzo.arrays.array import Array
-from terrazzo.errors import BoundsCheckError, NodeNotFoundError, SelectionError
+from terrazzo.errors import BoundsCheckError, LimitError, NodeNotFoundError, SelectionError
 from terrazzo.gridding.covering import covering
 from terrazzo.gridding.errors import GridMismatchError
 from terrazzo.gridding.grid import Grid
@@ -37,6 +37,8 @@ __all__ = ["Cellwise", "GridStore", "differs", "open_grid"]
 Values = np.ndarray[Any, Any]
 #: up to so many objects are looked for one by one, be they stored or not
 MOST_LOOKS = 1000
+#: values that one call answers without being asked for more
+MOST_NBYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,11 @@ class GridStore:
         return self.cells(cell, field)[0]
 
     def parent(self, order: int, number: int, field: str | None = None) -> Values:
-        """All cells of a coarser HEALPix cell, in nested order."""
+        """All cells of a coarser HEALPix cell, in nested order: 4 times as many for each order between.
+
+        Raises LimitError above 1 GiB of values, or above the setting `memory` where that is more; `blocks` reads the
+        populated ones, some at a time.
+        """
         if not isinstance(self.grid, HealpixGrid) or not 0 <= order <= self.grid.child_order:
             raise GridMismatchError(
                 f"a parent is a HEALPix cell of order 0 to the cells' own; asked was order {order}"
@@ -203,7 +209,15 @@ class GridStore:
         if not 0 <= number < 12 * 4**order:
             raise BoundsCheckError(f"cells of order {order} are 0 to {12 * 4**order - 1}; asked was {number}")
         n = 4 ** (self.grid.child_order - order)
-        return np.asarray(self._field(field)[number * n : (number + 1) * n])
+        array = self._field(field)
+        nbytes = n * math.prod(array.shape[1:]) * array.dtype.itemsize
+        if nbytes > (most := max(MOST_NBYTES, array.options.memory)):
+            raise LimitError(
+                f"a cell of order {order} has {n:,} cells of order {self.grid.child_order}, {nbytes:,} bytes of "
+                f"{array.name}; at most {most:,} are read at once. Ask for cells of a finer order, read what is "
+                "populated with `blocks`, or raise `memory` in the configuration"
+            )
+        return np.asarray(array[number * n : (number + 1) * n])
 
     def chunk(self, number: int, field: str | None = None) -> Values:
         """One inner chunk, of the grid's chunk shape; the fill value where it is not stored."""
