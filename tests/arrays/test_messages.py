@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,30 @@ def test_fields_that_are_not_there() -> None:
         pairs["x"]
     with pytest.raises(IndexError, match="no field 'x'"):
         pairs["a", "x"] = 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "error", "said"),
+    [
+        ("i4", None, TypeError, "found None, must be values of int32: "),
+        ("i4", "x", ValueError, "found 'x', must be values of int32: "),
+        ("f4", ["x"] * 4, ValueError, r"found \['x', 'x', 'x', 'x'\], must be values of float32: "),
+        ("f4", np.array(["a"] * 4), ValueError, "found values of <U1, must be values of float32: "),
+        ("u1", [300] * 4, OverflowError, r"found \[300, 300, 300, 300\], must be values of uint8: "),
+    ],
+)
+def test_values_that_cannot_be_converted(dtype: str, value: Any, error: type[Exception], said: str) -> None:
+    array = terrazzo.create_array({}, shape=(4, 4), dtype=dtype, chunks=(2, 4))
+    with pytest.raises(error, match=f"^{said}"):
+        array.append(value)
+    with array.writer() as writer:
+        with pytest.raises(error, match=f"^{said}"):
+            writer.append(value)
+        with pytest.raises(error, match=f"^{said}"):
+            writer.write(0, value)
+    with pytest.raises(error, match=f"^{said}"):
+        array[0] = value
+    assert array.shape == (4, 4) and not array[...].any()
 
 
 def test_several_fields_at_once() -> None:
