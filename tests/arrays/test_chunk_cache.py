@@ -10,6 +10,7 @@ import pytest
 import terrazzo
 from terrazzo.stores.local import LocalStore
 from terrazzo.stores.memory import MemoryStore
+from tests.stores.test_stores import SizedValues
 
 MODEL = np.arange(64 * 64, dtype="i4").reshape(64, 64)
 
@@ -75,3 +76,17 @@ def test_an_absent_chunk_is_an_error_where_that_was_asked_for() -> None:
     array = terrazzo.open_array(store).using(chunk_cache_nbytes=1 << 20, missing="error")
     with pytest.raises(terrazzo.errors.ChunkNotFoundError, match="chunk"):
         array[0]
+
+
+def test_a_shard_whose_index_stays_as_it_was() -> None:
+    """Chunks of one length each: where a store has no versions, nothing tells that one of them is another now."""
+    store = SizedValues()
+    array = terrazzo.create_array(
+        store, shape=(8,), dtype="i4", chunks=(2,), shards=(8,), compressors=["crc32c"]
+    ).using(chunk_cache_nbytes=1 << 20)
+    other = terrazzo.open_array(store, mode="r").using(chunk_cache_nbytes=1 << 20)
+    array[...] = 1
+    for value in (2, 3):
+        np.testing.assert_array_equal(array[2:4], other[2:4])
+        array[3] = value
+        assert array[3] == other[3] == value

@@ -14,6 +14,7 @@ from terrazzo.care.reshard import reshard
 from terrazzo.codecs.chain import Chain
 from terrazzo.errors import ContainsArrayError, StoreError
 from terrazzo.stores.memory import MemoryStore
+from tests.stores.test_stores import SizedValues
 
 VALUES = np.random.default_rng(1).integers(0, 100, (21, 34), dtype="i4")
 VALUES[4:8, 6:24] = 0
@@ -124,6 +125,15 @@ def test_what_is_refused() -> None:
     various = terrazzo.create_array(MemoryStore(), shape=(9,), dtype="i4", chunks=([4, 5],))
     with pytest.raises(ValueError, match="chunks of several shapes"):
         reshard(various, MemoryStore(), None)
+
+
+def test_from_a_store_without_versions() -> None:
+    store = SizedValues()
+    array = terrazzo.create_array(store, shape=VALUES.shape, dtype="i4", chunks=(2, 3), shards=(4, 6))
+    array[...] = VALUES
+    for shards in ((8, 6), None):
+        copy = reshard(terrazzo.open_array(store), MemoryStore(), shards)
+        np.testing.assert_array_equal(copy[...], VALUES)
 
 
 def test_an_object_that_changes_meanwhile_is_an_error() -> None:

@@ -70,6 +70,14 @@ class PartialValues(Store):
         )
 
 
+class SizedValues(PartialValues):
+    """One that knows sizes too: shards are read in part, and told apart by their indexes."""
+
+    def getsize(self, key: str) -> int | None:
+        value = self.values.get(key)
+        return None if value is None else len(value)
+
+
 class TestMemory(StoreSuite):
     @pytest.fixture
     def store(self) -> MemoryStore:

@@ -22,13 +22,13 @@ from terrazzo.errors import StoreError
 from terrazzo.groups.creating import from_array
 from terrazzo.groups.opening import open_array
 from terrazzo.groups.places import StoreLike, place_of
-from terrazzo.index import IndexCache, ShardIndex
+from terrazzo.index import IndexCache
 from terrazzo.inventory import Inventory
 from terrazzo.layout import Layout
 from terrazzo.progress import Progress, follow
 from terrazzo.read import fetch_pieces
 from terrazzo.stores.flow import run
-from terrazzo.stores.store import Open, Source, Store
+from terrazzo.stores.store import Open, Store
 from terrazzo.strategy import Replace
 from terrazzo.write import EncodedShard, put_encoded
 
@@ -159,23 +159,19 @@ def _encoded(source: Array, found: Inventory, rows: Sequence[int]) -> Iterator[t
     for number in np.unique(numbers).tolist():
         mine = [row for row, n in zip(rows, numbers.tolist(), strict=True) if n == number]
         key = found.keys[number]
-        (held,) = source.chunk_store.open([Open(key)])
+        known = source.index_cache.get(key)
+        (held,) = source.chunk_store.open([Open(key, None, None if known is None else known.tag)])
         if held is None:
             raise _changed(key)
         with held:
-            _check_version(source, key, held)
+            if known is not None and known.tag != held.tag:
+                raise _changed(key)
             places = np.stack([found.offset[mine], found.nbytes[mine]], axis=1).astype(np.int64)
             pieces = np.pad(places, ((0, 0), (1, 0)))
             store = source.chunk_store
             parts = run(fetch_pieces([held], pieces, store.cost), store)
         for row, part in zip(mine, parts, strict=True):
             yield row, bytes(part)
-
-
-def _check_version(source: Array, key: str, held: Source) -> None:
-    known: ShardIndex | None = source.index_cache.get(key)
-    if known is not None and known.tag != held.tag:
-        raise _changed(key)
 
 
 def _changed(key: str) -> StoreError:

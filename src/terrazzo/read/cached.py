@@ -1,7 +1,8 @@
 """Reading through the cache of decoded chunks: what is not there is decoded whole, kept, and taken from there.
 
 What it does not do: help large reads. A selection that touches more chunks than the cache holds goes past it, so that
-one sweep does not empty it; so does one of uncompressed chunks, which the kernel reads in part.
+one sweep does not empty it; so does one of uncompressed chunks, which the kernel reads in part, and one of shards that
+only their indexes tell apart: a chunk that changed in place may have left its index as it was.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from terrazzo.options import Options
 from terrazzo.read.chunk_cache import ChunkCache
 from terrazzo.read.decode import Job, as_raw, decode
 from terrazzo.read.locate import MISSING, Objects
+from terrazzo.stores.emulation import RangeTag
 from terrazzo.stores.flow import Working
 
 __all__ = ["decode_cached"]
@@ -50,6 +52,7 @@ def decode_cached(
         or chain.encoded_nbytes == program.nbytes
         or (layout.sharding is None and layout.grid.uniform_shape is None)
         or rows * program.nbytes > chunks.nbytes
+        or any(source is not None and isinstance(source.tag, RangeTag) for source in objects.sources)
     ):
         yield from decode(layout, jobs, objects, options)
         return

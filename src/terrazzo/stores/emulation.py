@@ -30,7 +30,7 @@ from terrazzo.stores.keys import check_key, check_range
 if TYPE_CHECKING:
     from terrazzo.stores.store import Store
 
-__all__ = ["BufferSink", "clip", "content_tag", "exact", "sink_value", "window"]
+__all__ = ["BufferSink", "RangeTag", "clip", "content_tag", "exact", "sink_value", "window"]
 
 
 def clip(value: Buffer, start: int, length: int | None) -> memoryview:
@@ -152,7 +152,7 @@ def _open_whole(store: Store, request: Open) -> Source | None:
     return Source(key, memoryview(value).nbytes, version, handle=value, first=first)
 
 
-class _RangeTag:
+class RangeTag:
     """The version of an object in a store without versions and of unknown size: the bytes that were read first.
 
     Weaker than a version: a change that leaves these bytes as they are goes unseen. They are the index of a shard,
@@ -166,7 +166,7 @@ class _RangeTag:
         self.digest = content_tag(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RangeTag) and (self.first, self.digest) == (other.first, other.digest)
+        return isinstance(other, RangeTag) and (self.first, self.digest) == (other.first, other.digest)
 
     def __hash__(self) -> int:
         return hash((self.first, self.digest))
@@ -174,7 +174,7 @@ class _RangeTag:
 
 def _open_ranges(store: Store, requests: Sequence[Open]) -> list[Source | None]:
     versions: list[Tag | None] = [None] * len(requests)
-    wanted = [request.first or (0, 1) for request in requests]
+    wanted = [_wanted(request) for request in requests]
     tagged = "tag" in store._own
     if tagged:
         versions = [store.tag(request.key) for request in requests]
@@ -189,7 +189,7 @@ def _open_ranges(store: Store, requests: Sequence[Open]) -> list[Source | None]:
     sources: list[Source | None] = []
     for i, request in enumerate(requests):
         part = found.get(i)
-        version = versions[i] if tagged else (None if part is None else _RangeTag(wanted[i], part))
+        version = versions[i] if tagged else (None if part is None else RangeTag(wanted[i], part))
         if version is None or (tagged and i in found and part is None):
             sources.append(None)
             continue
@@ -207,6 +207,12 @@ def _open_ranges(store: Store, requests: Sequence[Open]) -> list[Source | None]:
             if store.tag(requests[i].key) != versions[i]:
                 sources[i] = _open_ranges(store, [requests[i]])[0]
     return sources
+
+
+def _wanted(request: Open) -> Range:
+    """What to read of an object first; where it is only to be told whether it changed, what told its version before."""
+    known = request.known
+    return request.first or (known.first if isinstance(known, RangeTag) else (0, 1))
 
 
 def _size_told(asked: Range, nbytes: int) -> int | None:
@@ -240,14 +246,14 @@ def fetch(store: Store, requests: Sequence[tuple[Source, Sequence[tuple[int, int
         answers.append(parts)
     if not ask:
         return answers
-    by_content = [source for source in pinned.values() if isinstance(source.tag, _RangeTag)]
-    checks = [(source.key, source.tag.first) for source in by_content if isinstance(source.tag, _RangeTag)]
+    by_content = [source for source in pinned.values() if isinstance(source.tag, RangeTag)]
+    checks = [(source.key, source.tag.first) for source in by_content if isinstance(source.tag, RangeTag)]
     parts = list(store.get_partial_values(ask + checks))
     for source, part in zip(by_content, parts[len(ask) :], strict=True):
-        if part is None or _RangeTag(source.tag.first, part) != source.tag:  # type: ignore[attr-defined]
+        if part is None or RangeTag(source.tag.first, part) != source.tag:  # type: ignore[attr-defined]
             raise _changed(source.key)
     for source in pinned.values():
-        if not isinstance(source.tag, _RangeTag) and store.tag(source.key) != source.tag:
+        if not isinstance(source.tag, RangeTag) and store.tag(source.key) != source.tag:
             raise _changed(source.key)
     for (i, j, start, length), part in zip(places, parts, strict=False):
         answers[i][j] = exact(part, requests[i][0].key, start, length)
