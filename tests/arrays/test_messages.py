@@ -61,6 +61,16 @@ def test_the_array_at_the_root_has_a_name() -> None:
         array.resize((1, 2))
 
 
+def test_a_writer_names_the_array() -> None:
+    for path in ("", "a/b"):
+        array = terrazzo.create_array({}, name=path or None, shape=(0, 4), dtype="f4", chunks=(2, 4))
+        with (
+            array.writer() as writer,
+            pytest.raises(ValueError, match=f"array '/{path}' grows along axis 0"),
+        ):
+            writer.append(None)
+
+
 def test_a_broken_index_names_the_array(tmp_path: Path) -> None:
     group = terrazzo.open_group(tmp_path / "g.zarr", mode="w")
     array = group.create_array("rain", shape=(8,), chunks=(2,), shards=(4,), dtype="i4")

@@ -367,8 +367,9 @@ class Backlog:
             now = self._end.grow(self._cuts.grown(length), self._known, length)
             if now is not None:
                 raise ConflictError(
-                    f"array {self._layout.path!r} was resized by somebody who keeps nobody out, from {self._known} to "
-                    f"{now.shape[self.axis]} along axis {self.axis}, while steps behind its end were stored"
+                    f"array {'/' + self._layout.path!r} was resized by somebody who keeps nobody out, from "
+                    f"{self._known} to {now.shape[self.axis]} along axis {self.axis}, "
+                    "while steps behind its end were stored"
                 )
             self._known = length
         self._base = length

@@ -28,7 +28,9 @@ def box_of(selection: Any, layout: Layout, axis: int, position: int) -> tuple[Bo
     if at == len(given):
         given.append(Ellipsis)
     if len(given) - 1 > ndim:
-        raise SelectionError(f"array {layout.path!r} has {ndim} dimensions; {len(given) - 1} were selected")
+        raise SelectionError(
+            f"array {'/' + layout.path!r} has {ndim} dimensions; {len(given) - 1} were selected"
+        )
     given[at : at + 1] = [slice(None)] * (ndim - len(given) + 1)
     box, dropped = [], set()
     for d, entry in enumerate(given):

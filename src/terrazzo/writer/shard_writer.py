@@ -62,7 +62,7 @@ class ShardWriter(Backlog):
         ndim = layout.ndim
         if not -ndim <= axis < ndim:
             raise ValueError(
-                f"array {layout.path!r} has {ndim} dimensions; there is no axis {axis} to write along"
+                f"array {'/' + layout.path!r} has {ndim} dimensions; there is no axis {axis} to write along"
             )
         check_strategy(layout, strategy)
         budget = options.memory if memory is None else int(memory)
@@ -100,8 +100,8 @@ class ShardWriter(Backlog):
                 value = np.expand_dims(value, axis)
             elif value.ndim != len(shape) or value.shape[:axis] + value.shape[axis + 1 :] != across:
                 raise ValueError(
-                    f"array {self._layout.path!r} grows along axis {axis} by steps of shape {across}; data of shape "
-                    f"{value.shape} was given"
+                    f"array {'/' + self._layout.path!r} grows along axis {axis} by steps of shape {across}; data of "
+                    f"shape {value.shape} was given"
                 )
             start = self._position
             box = [slice(0, n) for n in shape]
@@ -207,7 +207,7 @@ class ShardWriter(Backlog):
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise ValueError(f"the writer of array {self._layout.path!r} is closed; make another one")
+            raise ValueError(f"the writer of array {'/' + self._layout.path!r} is closed; make another one")
 
     def _warn_of_small_memory(self) -> None:
         shape, axis = self._layout.shape, self.axis
@@ -216,9 +216,9 @@ class ShardWriter(Backlog):
         wanted = step * (stretch.stop - stretch.start)
         if wanted > self.memory:
             warnings.warn(
-                f"array {self._layout.path!r}: chunks are {stretch.stop - stretch.start} steps long, and so many steps "
-                f"take {wanted:,} bytes; within memory={self.memory:,} some chunks are stored several times when steps "
-                "are appended one by one",
+                f"array {'/' + self._layout.path!r}: chunks are {stretch.stop - stretch.start} steps long, and so many "
+                f"steps take {wanted:,} bytes; within memory={self.memory:,} some chunks are stored several times "
+                "when steps are appended one by one",
                 TerrazzoWarning,
                 stacklevel=4,
             )
