@@ -13,6 +13,7 @@ import pytest
 
 import terrazzo
 from terrazzo.arrays.array import Array
+from terrazzo.care.remains import read_remains
 from terrazzo.care.repair import repair
 from terrazzo.care.salvage import Salvaged, salvage
 from terrazzo.codecs import ShardingCodec
@@ -191,6 +192,32 @@ def test_whatever_happens_to_an_index_what_comes_back_is_right(codec: str, locat
         begin = len(body) - TABLE - 4 if location == "end" else 0
         for _ in range(CASES):
             back(array, harmed(rng, body, (begin, begin + TABLE + 4)), sparse)
+
+
+def test_a_hostile_index_costs_no_more_than_the_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that all name the whole shard, or nearly, are not all decoded."""
+    store, n = MemoryStore(), 64
+    array = terrazzo.create_array(
+        store, data=np.arange(1, n * n + 1, dtype="i4").reshape(n, n), chunks=(2, 2), shards=(n, n)
+    )
+    body = bytearray(store.get("c/0/0") or b"")
+    entries = np.frombuffer(body, "<u8", 2 * 1024, len(body) - 16 * 1024 - 4).reshape(-1, 2).copy()
+    data = len(body) - 16 * 1024 - 4
+    entries[1:, 0] = np.arange(1023)
+    entries[1:, 1] = data - 1023
+    body[data:-4] = entries.astype("<u8").tobytes()
+    decoded = 0
+    decode = type(array.layout.chain).decode
+
+    def counted(chain: Any, encoded: Any) -> Any:
+        nonlocal decoded
+        decoded += len(encoded)
+        return decode(chain, encoded)
+
+    monkeypatch.setattr(type(array.layout.chain), "decode", counted)
+    chunks = read_remains(bytes(body), (32, 32), array.layout.sharding, array.layout.chain)
+    assert chunks is not None and int((chunks.entries[:, 0] != EMPTY).sum()) == 1
+    assert len(chunks.unplaced) == 1023 and decoded < 18 * len(body)
 
 
 @pytest.mark.parametrize("strategy", [InPlace(slack=40), Append(dead=1, index_at_end=True)], ids=repr)

@@ -30,6 +30,8 @@ Entries = np.ndarray[Any, np.dtype[np.uint64]]
 Which = np.ndarray[Any, np.dtype[np.bool_]]
 
 ENTRY_NBYTES = 16
+#: how many times the bytes of a shard are decoded, at most, for entries that no carved chunk explains
+DECODED = 16
 #: readings of one shard that are tried; more than a few contradict each other anyway
 MOST_READINGS = 64
 
@@ -103,7 +105,8 @@ class _Chunks:
     """The chunks that a shard's bytes hold, as far as they can be told from other bytes.
 
     carved: offset -> nbytes. length: of every chunk, where nothing in a chunk tells it from other bytes: then an entry
-    counts that names bytes where a chunk can lie. first: where chunks may begin.
+    counts that names bytes where a chunk can lie. first: where chunks may begin. left: bytes that may still be
+    decoded to see whether they are a chunk: entries of a hostile index may all name the whole shard.
     """
 
     body: memoryview
@@ -112,7 +115,9 @@ class _Chunks:
     first: int
     length: int | None
     carved: dict[int, int]
-    known: dict[tuple[int, int], bool] = field(default_factory=dict)
+    left: int
+    #: why bytes are no chunk; empty where they are one
+    known: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -127,7 +132,7 @@ class _Chunks:
             return None
         carved = dict(carve_chunks(body, [(first, len(body))], chain)) if told else {}
         length = None if told else chain.encoded_nbytes
-        return cls(memoryview(body), chain, at_start, first, length, carved)
+        return cls(memoryview(body), chain, at_start, first, length, carved, DECODED * len(body))
 
     @property
     def end(self) -> int:
@@ -141,18 +146,18 @@ class _Chunks:
         if self.carved.get(offset) == nbytes:
             return True
         if (offset, nbytes) not in self.known:
-            self.known[offset, nbytes] = delimits(
-                self.chain, self.body[offset : offset + nbytes]
-            ) and not self.why(offset, nbytes)
-        return self.known[offset, nbytes]
+            self.left -= nbytes
+            if self.left < 0:
+                return False
+            self.known[offset, nbytes] = self._why(self.body[offset : offset + nbytes])
+        return not self.known[offset, nbytes]
 
-    def why(self, offset: int, nbytes: int) -> str:
-        """Why these bytes are no chunk; empty where they are one."""
+    def _why(self, encoded: memoryview) -> str:
         try:
-            self.chain.decode(bytes(self.body[offset : offset + nbytes]))
+            self.chain.decode(bytes(encoded))
         except (TerrazzoError, MemoryError) as error:
             return str(error) or type(error).__name__
-        return ""
+        return "" if delimits(self.chain, encoded) else "more bytes lie behind the end of its frame"
 
 
 def _read(chunks: _Chunks, start: int, n: int, *, cut: bool) -> _Reading:
@@ -265,7 +270,8 @@ def _judged(reading: _Reading, chunks: _Chunks, n: int) -> Remains:
                 f"its entry in a damaged index cannot be right: offset {offset:,}, nbytes {nbytes:,}"
             )
         else:
-            lost[number] = chunks.why(offset, nbytes) or "its entry in a damaged index names no chunk"
+            why = chunks.known.get((offset, nbytes))
+            lost[number] = why or "its entry in a damaged index names no chunk"
     missing = list(range(there, n))
     if missing:
         rest = bytes(chunks.body[reading.start + ENTRY_NBYTES * there :])
