@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from terrazzo.errors import StoreError, UnsupportedError
 from terrazzo.stores.contract import Buffer
 from terrazzo.stores.remote.loop import launch
+from terrazzo.stores.remote.native import keep_for_ever
 from terrazzo.stores.remote.policy import Failure, no_answer
 
 __all__ = ["Response", "Route", "ask", "library", "tls_context"]
@@ -180,14 +181,13 @@ def library() -> Any:
 
 def _session(verify: bool | str) -> Any:
     """One per process and way of checking certificates; its connections are shared by all stores."""
-    key = (os.getpid(), verify)
-    session = _sessions.get(key)
+    session = _sessions.get(verify)
     if session is None:
         aiohttp = library()
         connector = aiohttp.TCPConnector(
             limit=0, keepalive_timeout=LONGEST_IDLE, ssl=True if verify is True else tls_context(verify)
         )
-        session = _sessions[key] = aiohttp.ClientSession(
+        session = _sessions[verify] = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=PATIENCE),
@@ -198,18 +198,29 @@ def _session(verify: bool | str) -> Any:
     return session
 
 
-#: by process: a child leaves those of its parent alone
-_sessions: dict[tuple[int, bool | str], Any] = {}
+#: those of this process: a child begins without
+_sessions: dict[bool | str, Any] = {}
 _contexts: dict[bool | str, ssl.SSLContext] = {}
 
 
 @atexit.register
 def _close_sessions() -> None:
     """aiohttp complains about sessions that nobody closed."""
-    for (process, _), session in _sessions.items():
-        if process == os.getpid():
-            try:
-                launch(session.close()).result(2.0)
-            except (Exception, asyncio.CancelledError):
-                pass
+    for session in _sessions.values():
+        try:
+            launch(session.close()).result(2.0)
+        except (Exception, asyncio.CancelledError):
+            pass
     _sessions.clear()
+
+
+def _after_fork() -> None:
+    """A session that is freed closes its connections, and takes them off the selector that the parent waits with:
+    what the parent reads would never come."""
+    for session in _sessions.values():
+        keep_for_ever(session)
+    _sessions.clear()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has none
+    os.register_at_fork(after_in_child=_after_fork)

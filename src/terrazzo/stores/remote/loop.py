@@ -144,7 +144,10 @@ def _after_fork() -> None:
     global _guard
     _guard = threading.Lock()  # a thread that is not in this process may have had it
     if _running is not None:
-        keep_for_ever(_running[1])  # its selector, and what is on its way, are shared with the parent
+        # its selector, and what is on its way, are shared with the parent
+        keep_for_ever(_running[1])
+        for task in asyncio.all_tasks(_running[1]):
+            keep_for_ever(task)
 
 
 if hasattr(os, "register_at_fork"):  # Windows has none
