@@ -97,6 +97,52 @@ def test_in_any_order(far: bool, layout: str, memory: int | None, data: st.DataO
     check_all(terrazzo.open_array(store, mode="r"), given, base)
 
 
+@pytest.mark.parametrize("memory", [1, 100, 400, None])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+@pytest.mark.filterwarnings("ignore::terrazzo.errors.TerrazzoWarning")
+def test_named_places_and_whole_assignments(layout: str, memory: int | None, data: st.DataObject) -> None:
+    """What is stored early past the end stays, though others write all of the array that they know of."""
+    store = MemoryStore()
+    made(store, layout).append(np.zeros((data.draw(st.integers(1, 9)), WIDTH)))
+    writing = terrazzo.open_array(store, mode="r+", strategy=made_with(layout))
+    base, known = len(writing), 0
+    wanted = np.full((base + 40, WIDTH), -1)
+    wanted[:base] = 0
+    with writing.writer(memory=memory) as writer:
+        for n in range(data.draw(st.integers(1, 10))):
+            first, left = data.draw(st.integers(base, base + 30)), data.draw(st.sampled_from([0, 0, 2, 3]))
+            box = (
+                slice(first, first + data.draw(st.integers(1, 9))),
+                slice(left, data.draw(st.sampled_from([4, left + 1]))),
+            )
+            writer.write(box, n + 1)
+            wanted[box] = n + 1
+            if data.draw(st.booleans()):
+                other = terrazzo.open_array(store, mode="r+", strategy=made_with(layout))
+                other[...] = 100
+                known = max(known, len(other))
+    values = np.asarray(terrazzo.open_array(store, mode="r")[...])
+    wanted = wanted[: len(values)]
+    assert (values[known:] == wanted[known:]).all()
+    assert ((values[:known] == wanted[:known]) | (values[:known] == 100)).all()
+    assert (values[:known][wanted[:known] <= 0] == 100).all()
+
+
+@pytest.mark.filterwarnings("ignore::terrazzo.errors.TerrazzoWarning")
+def test_what_is_stored_early_in_a_chunk_that_the_end_cuts_stays() -> None:
+    store = MemoryStore()
+    array = terrazzo.create_array(store, shape=(5, 6), dtype="i4", fill_value=0, chunks=(4, 2))
+    other = terrazzo.open_array(store, mode="r+")
+    with array.writer(memory=20) as writer:
+        writer.write(slice(6, 8), 3)
+        assert writer.stored == len(terrazzo.open_array(store)) == 8
+        other[...] = 7
+        writer.write(slice(8, 9), 4)
+    assert np.asarray(terrazzo.open_array(store)[...])[:, 0].tolist() == [7] * 5 + [0, 3, 3, 4]
+
+
 def made_with(layout: str) -> Any:
     return LAYOUTS[layout].get("strategy", "replace")
 

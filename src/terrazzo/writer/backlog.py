@@ -77,6 +77,8 @@ class Backlog:
         self._rows: dict[int, int] = {}
         #: parts that had to be stored before they were complete, and their steps that have arrived
         self._early: dict[Part, Array] = {}
+        #: rows of shards in which steps past the array's end may be stored
+        self._ahead: set[int] = set()
         self._held = 0
 
     # -- parts in -----------------------------------------------------------------------------------------------------
@@ -215,11 +217,13 @@ class Backlog:
             del self._rows[stretch.outer]
             self._ready = min(stretch.outer_stop, self._position)
         self._grow_to(self._ready)
+        self._cover(self._position)
 
     def _store_gathered(self) -> None:
         gathered, self._gathered = self._gathered, []
         for part, values in gathered:
             self._held -= values.nbytes
+            self._ahead.add(part[self.axis].outer)
             self._write(tuple(slice(s.start, s.stop) for s in part), values)
 
     def _row_arrived(self, outer: tuple[int, ...]) -> None:
@@ -236,6 +240,7 @@ class Backlog:
         for start in range(0, len(filled), SHARDS_AT_ONCE):
             batch = filled[start : start + SHARDS_AT_ONCE]
             self._held -= sum(pending.nbytes for pending in batch)
+            self._ahead.update(pending.outer[self.axis] for pending in batch)
             taken = [pending.take() for pending in batch]
             flow = put_encoded(
                 self._layout,
@@ -259,6 +264,7 @@ class Backlog:
         pending = self._pending_of(part) if self._layout.sharding is not None else None
         if pending is not None and part in pending.touched:
             self._put([pending])  # what came later goes over it
+        self._ahead.add(part[self.axis].outer)
         for selection, values in known.arrived(first):
             self._write(selection, values)
         arrived = self._all_arrived(known)
@@ -295,10 +301,18 @@ class Backlog:
     def _make_room(self) -> None:
         """Too much is held: store encoded chunks of incomplete shards, the most first, then incomplete parts."""
         with self._alone():
-            stops = [part[self.axis].start + known.last + 1 for part, known in self._parts.items()]
-            while not self._reserve(max([self._position, *stops])):
+            while not self._reserve(given := self._given()):
                 pass  # only of a writer whose steps stay
             self._store_until_there_is_room()
+            self._cover(given)
+
+    def _given(self) -> int:
+        """Past the last step of which anything was given, also where its piece is still on its way in."""
+        axis = self.axis
+        stops = [part[axis].start + known.last + 1 for part, known in self._parts.items()]
+        stops += [part[axis].stop for part, _ in self._gathered]
+        stops += [part[axis].stop for pending in self._pending.values() for part in pending.touched]
+        return max([self._position, *stops])
 
     def _store_until_there_is_room(self) -> None:
         self._store_gathered()
@@ -354,6 +368,7 @@ class Backlog:
         self._closed_shards.clear()
         self._rows.clear()
         self._early.clear()
+        self._ahead.clear()
         self._due.clear()
         self._grow_to(length)
         self._ready = self._base
@@ -375,6 +390,21 @@ class Backlog:
         self._base = length
         row = self._cuts.along(length).outer
         self._closed_shards = {outer for outer in self._closed_shards if outer[self.axis] >= row}
+
+    def _cover(self, given: int) -> None:
+        """Grow over steps that are stored before those in front of them, where the array's end cuts their shard: who
+        writes all of it that they know of would wipe them. given: past the last step that was."""
+        stretch = self._cuts.along(self._known)
+        length = min(stretch.outer_stop, given)
+        ours = self._placed and not self._end.reserves and stretch.outer in self._ahead
+        if not (ours and stretch.outer_start < self._known < length):
+            return
+        self._grow_to(length)
+        self._ready = max(self._ready, length)
+        for pending in self._pending.values():
+            pending.keep_before(length)  # from now on others may write there
+        for part, known in self._parts.items():
+            known.fresh &= part[self.axis].start >= length
 
     # -- others -------------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,10 @@ class Pending:
         """What is stored from this element of the axis on is others', and stays."""
         self.stored[self._starts >= reserved] = True
 
+    def keep_before(self, length: int) -> None:
+        """What is stored before this element of the axis counts, and stays."""
+        self.stored[self._starts < length] = True
+
     def chunks(self) -> Iterator[tuple[tuple[int, ...], Any]]:
         """(first element, encoded bytes or None for the fill value) of every chunk that waits here, in C order."""
         assert self.layout.sharding is not None
