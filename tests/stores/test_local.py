@@ -515,3 +515,22 @@ def test_readers_see_one_version_while_it_is_replaced(tmp_path: Path) -> None:
     finally:
         stop.set()
         writer.join()
+
+
+def test_a_hold_whose_source_cannot_be_closed_is_given_back_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    store.set("a", b"1")
+    (hold,) = store.hold_all(["a"], firsts=[ALL])
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert hold.source is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(type(hold.source), "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            hold.release()
+    store.set("a", b"2")
+    assert store.get("a") == b"2" and os.listdir(tmp_path) == ["a"]

@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terrazzo.errors import ConflictError, ReadOnlyError, StoreError
@@ -25,7 +24,6 @@ from terrazzo.stores.files import Files, sync_many, write_all
 from terrazzo.stores.folders import FOLDER, Folder, Folders
 from terrazzo.stores.journal import JOURNAL_SUFFIX, apply_patch, mend, tag_of
 from terrazzo.stores.keys import check_key, check_range
-from terrazzo.stores.leaving import leave, settled
 from terrazzo.stores.locks import LOCK_SUFFIX, lock, lock_again, share_alone, unlock
 from terrazzo.stores.slots import Slots, needs_mending
 
@@ -69,8 +67,6 @@ class FileHold(Hold):
         self.named = True
         #: a dead writer's bytes lie in it, or a first try
         self.filled = filled
-        #: another version has taken the place of `source`
-        self.replaced = False
         self.slots: Slots | None = None
         self._turn = turn
         self._process = os.getpid()
@@ -95,35 +91,42 @@ class FileHold(Hold):
             slots.give()
 
     def release(self) -> None:
-        if self.replaced and self.source is not None:
-            source, self.source = self.source, None
-            leave(source)
-        super().release()
-        if self._released:
-            return
-        self._released = True
+        # Whatever interrupts this, the file's lock and the turn are given back.
         try:
-            self.unclaim()
+            super().release()
+        finally:
+            if not self._released:
+                try:
+                    self.unclaim()
+                finally:
+                    self._give_back()
+
+    def _give_back(self) -> None:
+        try:
             self.drop_file()
         finally:
-            self.folders.give(self.folder)
-            if self._turn is not None:
-                self._turn.end()
+            self._released = True
+            try:
+                self.folders.give(self.folder)
+            finally:
+                if self._turn is not None:
+                    self._turn.end()
 
     def drop_file(self) -> None:
         """Give the lock back; remove its file where it did not become the object."""
-        file, self.file = self.file, None
+        file = self.file
         if file is None:
             return
-        if self._process != os.getpid():
-            os.close(file)  # a forked child's copy: the lock and the file are the parent's
-            return
+        ours = self._process == os.getpid()
         try:
+            if not ours:
+                return  # a forked child's copy: the lock and the file are the parent's
             # The file may only be removed by who alone holds it: others share it otherwise.
             if self.named and (self.exclusive or share_alone(file)):
                 self._tidy()
         finally:
-            unlock(file)
+            self.file = None
+            (unlock if ours else os.close)(file)
         if not self.exclusive and self.named:
             # Two who shared it may have hindered each other: the last of them finds it free.
             last = lock_again(self.folder.file, self.name)
@@ -168,10 +171,7 @@ class FileSink(Sink):
         return None if self.hold.file is None else os.fstat(self.hold.file).st_size
 
     def expect(self, nbytes: int) -> None:
-        if self.handle is None or nbytes < RESERVED:
-            return
-        reserve = partial(self._files.reserve, self.handle, nbytes)
-        if reserve() or (settled() and reserve()):
+        if self.handle is not None and nbytes >= RESERVED and self._files.reserve(self.handle, nbytes):
             self._reserved = nbytes
 
     def settle(self) -> None:
@@ -348,7 +348,6 @@ def _change(files: Files, change: Change, hold: FileHold, sync: bool, journal: b
     if isinstance(change, Put):
         files.rename(name + LOCK_SUFFIX, name, folder)
         hold.named = False
-        hold.replaced = True
         change.sink.discard()
         hold.tag = tag_of(os.fstat(file))
         return hold.tag

@@ -9,7 +9,7 @@ it is put, on the condition that it still is what came. One that is replaced who
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -109,8 +109,13 @@ def given_back(holds: Sequence[Hold], sinks: Sequence[Sink]) -> Iterator[None]:
     try:
         yield
     finally:
-        for sink in sinks:
-            with suppress(OSError):
-                sink.discard()
-        for hold in holds:
-            hold.release()
+        with ExitStack() as left:
+            for hold in holds:
+                left.callback(hold.release)
+            for sink in sinks:
+                left.callback(_discard, sink)
+
+
+def _discard(sink: Sink) -> None:
+    with suppress(OSError):
+        sink.discard()
