@@ -534,3 +534,39 @@ def test_a_hold_whose_source_cannot_be_closed_is_given_back_all_the_same(
             hold.release()
     store.set("a", b"2")
     assert store.get("a") == b"2" and os.listdir(tmp_path) == ["a"]
+
+
+FORKING = """
+import os, sys, threading
+import terrazzo
+array = terrazzo.create_array(sys.argv[1], shape=(3, 1 << 16), dtype="f8", chunks=(1, 1 << 16), compressors=None)
+array = array.using(durability="none")
+done = []
+def write(row):
+    while not done:
+        array[row] = 1
+threads = [threading.Thread(target=write, args=(row,)) for row in range(2)]
+for thread in threads: thread.start()
+ended = []
+for n in range(12):
+    child = os.fork()
+    if not child:
+        array[2] = n
+        os._exit(0)
+    ended.append(os.waitpid(child, 0)[1])
+done.append(True)
+for thread in threads: thread.join()
+assert ended == [0] * 12 and (array[2] == 11).all(), (ended, array[2])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_children_forked_among_writing_threads_write(tmp_path: Path) -> None:
+    """What a thread of the parent held at the fork, nobody gives back in the child."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path / "a")],
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ import struct
 import sys
 import threading
 from typing import Any
+from weakref import WeakSet
 
 from terrazzo.stores.files import Files
 
@@ -126,6 +127,12 @@ class Folders:
         self._in_use: dict[str, Folder] = {}
         # Absolute paths of folders in which folders were made; a name leaves once it was synced.
         self._grown: set[str] = set()
+        _all.add(self)
+
+    def begin_again(self) -> None:
+        """In a forked child: a thread of the parent may have had the guard, and folders that nobody gives back here."""
+        self._guard = threading.Lock()
+        self._in_use = {}
 
     def take(self, path: str) -> Folder:
         """The folder at `path` (relative to the root), made with its parents where missing. `give` it back."""
@@ -214,3 +221,15 @@ class Folders:
                 os.close(file)
                 raise
         raise OSError(errno.ENOENT, "another program removes the folder whenever it is made", path)
+
+
+_all: WeakSet[Folders] = WeakSet()
+
+
+def _after_fork() -> None:
+    for folders in list(_all):
+        folders.begin_again()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has none
+    os.register_at_fork(after_in_child=_after_fork)
