@@ -286,6 +286,7 @@ def test_check(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "ok",
             "corrupt",
             "complete",
+            "unchecked",
             "listed",
             "verified",
             "groups",
@@ -294,7 +295,7 @@ def test_check(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "chunks",
             "decoded",
         ),
-        *("nbytes", "dead_nbytes", "slack_nbytes", "problems", "problems_left_out"),
+        *("nbytes", "dead_nbytes", "slack_nbytes", "problems", "problems_left_out", "notes"),
     ]
     assert "the time was over" in run(capsys, "check", "x.zarr", "--max-seconds", "0")[1]
 

@@ -73,6 +73,14 @@ EXIT_CODES = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and answer its exit code."""
+    try:
+        return _run(argv)
+    except KeyboardInterrupt:  # before it began, or while it ended
+        print("terrazzo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
     try:
         arguments = parser.parse_args(argv)
